@@ -1,0 +1,1 @@
+"""Turn a JAX callable into a flat :class:`~onnxproof.capture.program.Program`."""

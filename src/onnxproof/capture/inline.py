@@ -1,0 +1,441 @@
+"""jaxpr → :class:`Program`: the one place that reads a jaxpr.
+
+Releases of JAX rename parameters (``scan`` lost ``num_consts``, ``pjit`` became ``jit``, ``ClosedJaxpr`` merged
+into ``Jaxpr``); whatever differs between them is evened out here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.export
+import numpy as np
+from jax.extend import core as jex_core
+
+from onnxproof.capture.program import (
+    NOWHERE,
+    Atom,
+    Aval,
+    Eqn,
+    Lit,
+    Param,
+    Program,
+    Site,
+    SymDim,
+    Var,
+)
+from onnxproof.capture.sites import SiteFinder, boundary_of
+from onnxproof.capture.weights import WeightNames, key_of
+from onnxproof.errors import EffectfulProgram, InternalError, UnsupportedParam
+
+FUNCTION_MARK = "onnxproof_function:"
+
+# Primitive → the parameter that holds its body; the body takes the equation's operands one to one.
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "custom_lin": "jaxpr",
+    "linear_call": "callee",
+}
+# Each output is the operand of the same position: placement, sharding, names and key wrappers carry no value.
+_ALIASES = frozenset(
+    {
+        "copy",
+        "copy_p",
+        "device_put",
+        "optimization_barrier",
+        "sharding_constraint",
+        "reshard",
+        "pvary",
+        "name",
+        "random_wrap",
+        "random_unwrap",
+        "stop_gradient",
+    }
+)
+_SCAN_PARAMS = frozenset(
+    {
+        "reverse", "length", "jaxpr", "num_consts", "num_carry", "linear", "unroll",
+        "_split_transpose", "ft_in", "ft_out",
+    }
+)  # fmt: skip
+_WHILE_PARAMS = frozenset({"cond_nconsts", "cond_jaxpr", "body_nconsts", "body_jaxpr"})
+_COND_PARAMS = frozenset({"branches", "linear", "ft_in", "ft_out"})
+_MAX_LITERAL = 64  # elements; larger unnamed constants become Params
+
+Env = dict[Any, Atom]
+
+
+@lru_cache(maxsize=1)
+def _symbolic_type() -> type:
+    (dim,) = jax.export.symbolic_shape("n")
+    return type(dim)
+
+
+@lru_cache(maxsize=64)
+def _key_words(dtype: Any) -> tuple[int, ...]:
+    return tuple(jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype)).shape)
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether ``dtype`` is that of typed PRNG keys."""
+    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+def to_dim(value: Any) -> Any:
+    """An int as it is, a symbolic dimension as its text."""
+    return SymDim(value) if isinstance(value, _symbolic_type()) else int(value)
+
+
+def to_aval(aval: Any) -> Aval:
+    """A JAX abstract value as ours; keys as their words, float0 as bool."""
+    shape = tuple(to_dim(d) for d in aval.shape)
+    if is_key(aval.dtype):
+        return Aval(shape + _key_words(aval.dtype), np.dtype(np.uint32), key=True)
+    if aval.dtype == jax.dtypes.float0:
+        return Aval(shape, np.dtype(np.bool_))
+    return Aval(shape, np.dtype(aval.dtype))
+
+
+def _open(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    """(jaxpr, constants) of a Jaxpr or ClosedJaxpr."""
+    inner = jaxpr.jaxpr if isinstance(jaxpr, jex_core.ClosedJaxpr) else jaxpr
+    consts = list(getattr(jaxpr, "consts", None) or ())
+    if len(consts) != len(inner.constvars):
+        raise InternalError(f"a jaxpr has {len(inner.constvars)} constants and {len(consts)} values")
+    return inner, consts
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return isinstance(value, (jex_core.Jaxpr, jex_core.ClosedJaxpr))
+
+
+class Inliner:
+    """Builds the Program of a traced callable."""
+
+    def __init__(
+        self,
+        names: WeightNames,
+        known: Collection[str],
+        drop_effects: Collection[str] = (),
+    ) -> None:
+        self._names = names
+        self._known = known
+        self._drop = frozenset(drop_effects)
+        self._sites = SiteFinder()
+        self.params: dict[Var, Param] = {}
+        self._constants: dict[tuple[str, int], Atom] = {}
+        self._keep: list[Any] = []
+        self._unknown_impl: dict[str, bool] = {}
+        self.dropped: list[str] = []
+
+    def program(
+        self, closed: Any, input_names: Sequence[str], output_names: Sequence[str]
+    ) -> Program:
+        """The Program of the whole callable."""
+        jaxpr, consts = _open(closed)
+        inputs = tuple(Var(to_aval(v.aval)) for v in jaxpr.invars)
+        env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
+        env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
+        eqns: list[Eqn] = []
+        outputs = self._inline(jaxpr, env, eqns, NOWHERE, None)
+        return Program(
+            inputs, tuple(eqns), outputs, self.params, tuple(input_names), tuple(output_names)
+        )
+
+    # -- atoms --------------------------------------------------------------------------------
+
+    def _constant(self, value: Any) -> Atom:
+        key = key_of(value)
+        known = self._constants.get(key)
+        if known is not None:
+            return known
+        self._keep.append(value)
+        array = value
+        if hasattr(value, "dtype") and is_key(value.dtype):
+            array = jax.random.key_data(value)
+        elif not hasattr(value, "dtype"):
+            array = np.asarray(value, jax.dtypes.canonicalize_dtype(np.asarray(value).dtype))
+        if array.dtype == jax.dtypes.float0:
+            array = np.zeros(array.shape, np.bool_)
+        aval = Aval(tuple(map(int, array.shape)), np.dtype(array.dtype), key=array is not value)
+        param = self._names.find(value)
+        atom: Atom
+        if param is None and array.size <= _MAX_LITERAL:
+            atom = Lit(np.asarray(array), aval)
+        else:
+            atom = Var(aval)
+            self.params[atom] = (
+                Param("", array) if param is None else Param(param.name, array, param.aliases)
+            )
+        self._constants[key] = atom
+        return atom
+
+    def _read(self, env: Env, atom: Any) -> Atom:
+        if isinstance(atom, jex_core.Literal):
+            aval = to_aval(atom.aval)
+            if aval.size is not None and aval.size > _MAX_LITERAL:
+                return self._constant(atom.val)
+            return Lit(np.asarray(atom.val, aval.dtype).reshape(aval.shape), aval)
+        return env[atom]
+
+    # -- equations ----------------------------------------------------------------------------
+
+    def _inline(
+        self,
+        jaxpr: Any,
+        env: Env,
+        eqns: list[Eqn],
+        caller: Site,
+        boundary: tuple[str, str] | None,
+    ) -> tuple[Atom, ...]:
+        """Append the equations of ``jaxpr`` and return its outputs."""
+        for eqn in jaxpr.eqns:
+            info = eqn.source_info
+            stack = str(info.name_stack)
+            scope = f"{caller.scope}/{stack}".strip("/") if stack else caller.scope
+            site = self._sites.site(info.traceback, scope, boundary, caller)
+            outs = self._equation(eqn, env, eqns, site)
+            env.update(zip(eqn.outvars, outs, strict=True))
+        return tuple(self._read(env, v) for v in jaxpr.outvars)
+
+    def _equation(self, eqn: Any, env: Env, eqns: list[Eqn], site: Site) -> Sequence[Atom]:
+        name = eqn.primitive.name
+        inputs = [self._read(env, v) for v in eqn.invars]
+        if name in _ALIASES:
+            return inputs
+        if name == "convert_element_type" and to_aval(eqn.outvars[0].aval) == inputs[0].aval:
+            return inputs
+        if name in _CALLS:
+            return self._call(eqn, inputs, eqns, site)
+        special = _SPECIAL.get(name)
+        if special is not None:
+            return special(self, eqn, inputs, eqns, site)
+        if eqn.effects and (dropped := self._effect(eqn, name, inputs, site)) is not None:
+            return dropped
+        if name not in self._known and (body := self._impl_body(eqn)) is not None:
+            inner, consts = _open(body)
+            inner_env: Env = dict(zip(inner.invars, inputs, strict=True))
+            inner_env.update(zip(inner.constvars, map(self._constant, consts), strict=True))
+            return self._inline(inner, inner_env, eqns, site, ("", ""))
+        params = {k: self._param(v, site) for k, v in eqn.params.items()}
+        return self._emit(name, inputs, eqn.outvars, params, eqns, site)
+
+    def _emit(
+        self,
+        name: str,
+        inputs: Sequence[Atom],
+        outvars: Sequence[Any],
+        params: Mapping[str, Any],
+        eqns: list[Eqn],
+        site: Site,
+    ) -> tuple[Var, ...]:
+        outputs = tuple(Var(to_aval(v.aval)) for v in outvars)
+        eqns.append(Eqn(name, tuple(inputs), outputs, params, site))
+        return outputs
+
+    def _call(
+        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
+    ) -> Sequence[Atom]:
+        body = eqn.params[_CALLS[eqn.primitive.name]]
+        jaxpr, consts = _open(body)
+        label = str(eqn.params.get("name", ""))
+        if label.startswith(FUNCTION_MARK):
+            program = self._body(body, len(jaxpr.invars), (), site)
+            name, _, unique = label.removeprefix(FUNCTION_MARK).rpartition(":")
+            params = {"body": program, "name": name, "unique": unique == "unique"}
+            return self._emit("function", inputs, eqn.outvars, params, eqns, site)
+        env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
+        env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
+        return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+
+    def _body(
+        self, closed: Any, num_args: int, captured: Sequence[Atom], site: Site
+    ) -> Program:
+        """A body whose first operands are values of the program around it."""
+        jaxpr, consts = _open(closed)
+        inputs = tuple(Var(to_aval(v.aval)) for v in jaxpr.invars[len(captured) :])
+        if len(inputs) != num_args:
+            raise InternalError(f"a body takes {len(inputs)} operands, not {num_args}", site=site)
+        env: Env = dict(zip(jaxpr.invars, (*captured, *inputs), strict=True))
+        env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
+        eqns: list[Eqn] = []
+        outputs = self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+        return Program(inputs, tuple(eqns), outputs)
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def _param(self, value: Any, site: Site) -> Any:
+        if isinstance(value, (str, bool, int, float, type(None))):
+            return value
+        if isinstance(value, _symbolic_type()):
+            return SymDim(value)
+        if _is_jaxpr(value):
+            return self._body(value, len(_open(value)[0].invars), (), site)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self._param(v, site) for v in value))
+        if isinstance(value, (tuple, list)):
+            return tuple(self._param(v, site) for v in value)
+        if isinstance(value, (jax.Array, np.ndarray)) and not hasattr(value, "aval"):
+            return np.asarray(value)
+        return value
+
+    # -- control flow -------------------------------------------------------------------------
+
+    def _scan(
+        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
+    ) -> Sequence[Atom]:
+        p = eqn.params
+        _only(eqn, _SCAN_PARAMS, site)
+        if "ft_in" in p:
+            num_consts, num_carry, _ = (len(part) for part in p["ft_in"].unpack())
+        else:
+            num_consts, num_carry = p["num_consts"], p["num_carry"]
+        captured, operands = inputs[:num_consts], inputs[num_consts:]
+        body = self._body(p["jaxpr"], len(operands), captured, site)
+        params = {
+            "body": body,
+            "num_carry": num_carry,
+            "length": to_dim(p["length"]),
+            "reverse": bool(p["reverse"]),
+        }
+        return self._emit("scan", operands, eqn.outvars, params, eqns, site)
+
+    def _while(
+        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
+    ) -> Sequence[Atom]:
+        p = eqn.params
+        _only(eqn, _WHILE_PARAMS, site)
+        nc, nb = p["cond_nconsts"], p["body_nconsts"]
+        carry = inputs[nc + nb :]
+        params = {
+            "cond": self._body(p["cond_jaxpr"], len(carry), inputs[:nc], site),
+            "body": self._body(p["body_jaxpr"], len(carry), inputs[nc : nc + nb], site),
+        }
+        return self._emit("while", carry, eqn.outvars, params, eqns, site)
+
+    def _cond(
+        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
+    ) -> Sequence[Atom]:
+        _only(eqn, _COND_PARAMS, site)
+        index, *operands = inputs
+        branches = eqn.params["branches"]
+        if isinstance(index, Lit):
+            chosen = branches[min(max(int(index.value), 0), len(branches) - 1)]
+            jaxpr, consts = _open(chosen)
+            env: Env = dict(zip(jaxpr.invars, operands, strict=True))
+            env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
+            return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+        bodies = tuple(self._body(b, 0, operands, site) for b in branches)
+        return self._emit("cond", (index,), eqn.outvars, {"branches": bodies}, eqns, site)
+
+    def _linear_solve(
+        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
+    ) -> Sequence[Atom]:
+        """``custom_linear_solve`` is its ``solve`` function: the others serve derivatives only."""
+        lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+        start = lengths.matvec + lengths.vecmat
+        total = start + lengths.solve + lengths.transpose_solve
+        jaxpr, consts = _open(jaxprs.solve)
+        operands = (*inputs[start : start + lengths.solve], *inputs[total:])
+        env: Env = dict(zip(jaxpr.invars, operands, strict=True))
+        env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
+        return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+
+    def _platform_index(
+        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
+    ) -> Sequence[Atom]:
+        """The branch that JAX takes on a CPU: the one that names it, else the default one."""
+        platforms = eqn.params["platforms"]
+        index = next(
+            (i for i, names in enumerate(platforms) if names is None or "cpu" in names),
+            len(platforms) - 1,
+        )
+        return [Lit(np.asarray(index, np.int32), Aval((), np.dtype(np.int32)))]
+
+    # -- effects and primitives of other packages ---------------------------------------------
+
+    def _effect(
+        self, eqn: Any, name: str, inputs: Sequence[Atom], site: Site
+    ) -> Sequence[Atom] | None:
+        """Outputs in place of a dropped effect, None when the equation has to stay."""
+        if name.startswith("debug_") and not eqn.outvars:
+            if "debug" in self._drop:
+                self.dropped.append(f"{name} at {site}" if site.line else name)
+                return ()
+            raise EffectfulProgram(
+                f"the program prints or calls back while it runs ({name})",
+                site=site,
+                way_out='Remove it, or pass drop_effects=("debug",) to leave debug output out.',
+            )
+        raise EffectfulProgram(
+            f"{name} has a side effect ({', '.join(sorted(map(str, eqn.effects)))}), which a graph can't carry",
+            site=site,
+            way_out="Move the effect out of the exported function.",
+        )
+
+    def _impl_body(self, eqn: Any) -> Any | None:
+        """The traced ``impl`` of a primitive of another package, when it does not rest on itself."""
+        prim = eqn.primitive
+        if self._unknown_impl.get(prim.name) is False or prim.multiple_results is None:
+            return None
+        avals = [
+            jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars
+        ]
+
+        def run(*args: Any) -> Any:
+            return prim.impl(*args, **eqn.params)
+
+        try:
+            body = jax.make_jaxpr(run)(*avals)
+        except Exception:  # whatever it raises, the primitive is reported as unsupported
+            self._unknown_impl[prim.name] = False
+            return None
+        usable = prim.name not in _primitive_names(body)
+        self._unknown_impl[prim.name] = usable
+        return body if usable else None
+
+
+def _primitive_names(closed: Any) -> set[str]:
+    found: set[str] = set()
+    stack = [closed]
+    while stack:
+        jaxpr, _ = _open(stack.pop())
+        for eqn in jaxpr.eqns:
+            found.add(eqn.primitive.name)
+            for value in eqn.params.values():
+                items = value if isinstance(value, tuple) else (value,)
+                stack.extend(v for v in items if _is_jaxpr(v))
+    return found
+
+
+def _only(eqn: Any, known: frozenset[str], site: Site) -> None:
+    unknown = sorted(set(eqn.params) - known)
+    if unknown:
+        raise UnsupportedParam(
+            f"{eqn.primitive.name} carries parameters that are not known here: {', '.join(unknown)}",
+            site=site,
+            way_out="This JAX is newer than this onnxproof: upgrade onnxproof, or report it.",
+        )
+
+
+Special = Callable[[Inliner, Any, Sequence[Atom], list[Eqn], Site], Sequence[Atom]]
+_SPECIAL: Mapping[str, Special] = {
+    "scan": Inliner._scan,
+    "while": Inliner._while,
+    "cond": Inliner._cond,
+    "custom_linear_solve": Inliner._linear_solve,
+    "platform_index": Inliner._platform_index,
+}
+NORMALIZED = frozenset(_CALLS) | _ALIASES | {"custom_linear_solve", "platform_index"}

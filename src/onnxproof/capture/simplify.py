@@ -1,0 +1,97 @@
+"""Clean-up of a Program that needs no knowledge of what primitives mean: dead and duplicate equations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onnxproof.capture.program import Atom, Eqn, Lit, Program, Var
+
+
+def drop_dead(program: Program) -> Program:
+    """Remove the equations, also inside bodies, whose results nothing uses, and the weights only they used."""
+    used: set[Var] = set()
+    out = _drop(program, used)
+    params = {v: p for v, p in program.params.items() if v in used}
+    return replace(out, params=params)
+
+
+def _drop(program: Program, used: set[Var]) -> Program:
+    used.update(a for a in program.outputs if isinstance(a, Var))
+    kept: list[Eqn] = []
+    for eqn in reversed(program.eqns):
+        if not any(v in used for v in eqn.outputs):
+            continue
+        used.update(a for a in eqn.inputs if isinstance(a, Var))
+        kept.append(_map_bodies(eqn, lambda body: _drop(body, used)))
+    return replace(program, eqns=tuple(reversed(kept)))
+
+
+def _map_bodies(eqn: Eqn, fn: Any) -> Eqn:
+    if not any(True for _ in eqn.bodies()):
+        return eqn
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, Program):
+            return fn(value)
+        if isinstance(value, tuple) and any(isinstance(v, Program) for v in value):
+            return tuple(convert(v) for v in value)
+        return value
+
+    return replace(eqn, params={k: convert(v) for k, v in eqn.params.items()})
+
+
+def merge_equal(program: Program) -> Program:
+    """Compute each value once: equations with equal primitive, operands and parameters are merged."""
+    return _merge(program, {}, {})
+
+
+def _merge(
+    program: Program, seen: Mapping[Hashable, tuple[Var, ...]], env: Mapping[Var, Atom]
+) -> Program:
+    local, names = dict(seen), dict(env)
+    eqns: list[Eqn] = []
+    for eqn in program.eqns:
+        inputs = tuple(names.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
+        bodies = any(True for _ in eqn.bodies())
+        key = None if bodies else _key(eqn, inputs)
+        same = local.get(key) if key is not None else None
+        if same is not None:
+            names.update(zip(eqn.outputs, same, strict=True))
+            continue
+        if key is not None:
+            local[key] = eqn.outputs
+        new = replace(eqn, inputs=inputs)
+        if bodies:
+            new = _map_bodies(new, lambda body: _merge(body, local, names))
+        eqns.append(new)
+    outputs = tuple(names.get(a, a) if isinstance(a, Var) else a for a in program.outputs)
+    return replace(program, eqns=tuple(eqns), outputs=outputs)
+
+
+def _key(eqn: Eqn, inputs: tuple[Atom, ...]) -> Hashable | None:
+    atoms = tuple(_atom_key(a) for a in inputs)
+    params = tuple(sorted((k, _freeze(v)) for k, v in eqn.params.items() if _freeze(v) is not None))
+    key = (eqn.primitive, atoms, params, tuple(v.aval for v in eqn.outputs))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _atom_key(atom: Atom) -> Hashable:
+    if isinstance(atom, Lit):
+        return (atom.aval, np.ascontiguousarray(atom.value).tobytes())
+    return id(atom)
+
+
+def _freeze(value: Any) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return (value.shape, str(value.dtype), value.tobytes())
+    if isinstance(value, (int, float, bool, str, type(None))):
+        return (type(value).__name__, repr(value))
+    return (type(value).__name__, value)

@@ -1,0 +1,179 @@
+"""Trace a callable with JAX and build its Program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.export
+import numpy as np
+
+from onnxproof.capture import simplify
+from onnxproof.capture.inline import Inliner, is_key
+from onnxproof.capture.program import Aval, Dim, Program, SymDim
+from onnxproof.capture.specs import (
+    InputSpecs,
+    output_names,
+    parse_inputs,
+    symbolic_avals,
+)
+from onnxproof.capture.weights import WeightNames
+from onnxproof.errors import NestedTraceError, OnnxProofError, TraceError, UnsupportedDimension
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A Program and what was left out on the way to it."""
+
+    program: Program
+    specs: InputSpecs
+    dropped: tuple[str, ...]
+
+
+def x64(enabled: bool) -> Any:
+    """A context in which JAX computes in 64 bits, or an empty one."""
+    return jax.enable_x64(True) if enabled else nullcontext()
+
+
+def capture(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any] | Mapping[str, Any],
+    *,
+    known: Collection[str],
+    input_params: Mapping[str, Any] | None = None,
+    names_in: Sequence[str] | None = None,
+    names_out: Sequence[str] | None = None,
+    constraints: Sequence[str] = (),
+    drop_effects: Collection[str] = (),
+) -> Capture:
+    """Trace ``fn`` at ``inputs``.
+
+    Args:
+        known: names of the primitives that have a lowering; others are inlined through their ``impl``.
+
+    Raises:
+        InputSpecError, NameCollision: the inputs are not described well.
+        UnsupportedDimension: a symbolic dimension can't be used, or the program needs its value.
+        NestedTraceError: called inside another transformation of JAX.
+        TraceError: ``fn`` raised.
+        EffectfulProgram: the program has effects.
+    """
+    if not callable(fn):
+        raise TraceError(
+            f"a {type(fn).__name__} is not callable", way_out="Pass a function, or an object with __call__."
+        )
+    if _inside():
+        raise NestedTraceError(
+            "the exporter was called inside jit, grad, vmap or another transformation of JAX",
+            way_out="Call it from ordinary Python; give it the jitted function itself.",
+        )
+    specs = parse_inputs(fn, inputs, input_params, names_in)
+    avals = symbolic_avals(specs.leaves, constraints)
+    closed, shape = _trace(fn, specs, avals)
+    leaves = jax.tree_util.tree_flatten_with_path(shape)[0]
+    outputs = output_names([path for path, _ in leaves], names_out)
+    inliner = Inliner(WeightNames(fn), known, drop_effects)
+    program = inliner.program(closed, [leaf.name for leaf in specs.leaves], outputs)
+    program = simplify.drop_dead(simplify.merge_equal(simplify.drop_dead(program)))
+    return Capture(program, specs, tuple(inliner.dropped))
+
+
+def program_of(fn: Callable[..., Any], avals: Sequence[Aval]) -> Program:
+    """The Program of a JAX function of arrays, for a lowering that is spelled in JAX."""
+    scope = jax.export.SymbolicScope()
+
+    def dim(d: Dim) -> Any:
+        return jax.export.symbolic_shape(str(d), scope=scope)[0] if isinstance(d, SymDim) else d
+
+    structs = [jax.ShapeDtypeStruct(tuple(map(dim, a.shape)), a.dtype) for a in avals]
+    needs_x64 = any(a.dtype.itemsize == 8 and a.dtype.kind in "iuf" for a in avals)
+    with x64(needs_x64):
+        closed, shape = jax.make_jaxpr(fn, return_shape=True)(*structs)
+    outputs = [str(i) for i in range(len(jax.tree_util.tree_leaves(shape)))]
+    inliner = Inliner(WeightNames(None), _EVERYTHING, ())
+    program = inliner.program(closed, [str(i) for i in range(len(avals))], outputs)
+    return simplify.drop_dead(simplify.merge_equal(simplify.drop_dead(program)))
+
+
+class _Everything:
+    """A collection that contains every name: inner programs are made of primitives that have rules."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+_EVERYTHING = _Everything()
+
+
+def _inside() -> bool:
+    """Whether a transformation is being traced: then an operation on concrete values yields a tracer."""
+    return isinstance(jax.device_put(np.float32(0)), jax.core.Tracer)
+
+
+def _trace(
+    fn: Callable[..., Any], specs: InputSpecs, avals: Sequence[jax.ShapeDtypeStruct]
+) -> tuple[Any, Any]:
+    keys = [is_key(a.dtype) for a in avals]
+    if any(keys):
+        raw = [
+            jax.eval_shape(jax.random.key_data, a) if key else a
+            for a, key in zip(avals, keys, strict=True)
+        ]
+        impls = [jax.random.key_impl(jax.ShapeDtypeStruct((), a.dtype)) if k else None
+                 for a, k in zip(avals, keys, strict=True)]  # fmt: skip
+    else:
+        raw, impls = list(avals), [None] * len(avals)
+
+    def flat(*leaves: Any) -> Any:
+        wrapped = [
+            x if impl is None else jax.random.wrap_key_data(x, impl=impl)
+            for x, impl in zip(leaves, impls, strict=True)
+        ]
+        return specs.call(fn, wrapped)
+
+    try:
+        return jax.make_jaxpr(flat, return_shape=True)(*raw)
+    except OnnxProofError:
+        raise
+    except Exception as err:
+        raise _explain(err) from err
+
+
+def _explain(err: Exception) -> OnnxProofError:
+    """The error of a failed trace, with what the kind of failure allows to say."""
+    first = str(err).strip().splitlines()[0] if str(err).strip() else ""
+    text = f"{type(err).__name__}: {first}"
+    name = type(err).__name__
+    if isinstance(err, jax.core.InconclusiveDimensionOperation):
+        return UnsupportedDimension(
+            f"the callable needs to know more of a symbolic dimension: {first}",
+            way_out='State it with constraints=("B >= 2",), or give that dimension as an integer.',
+        )
+    if isinstance(err, jax.errors.UnexpectedTracerError):
+        return TraceError(
+            f"the callable leaked a tracer: {text}",
+            way_out="It keeps a traced value in a global, an attribute or a closure; return it instead.",
+        )
+    if isinstance(err, jax.errors.ConcretizationTypeError):
+        return TraceError(
+            f"the callable needs the value of an input while it is traced: {text}",
+            way_out="Use jax.lax.cond / jnp.where for branches on values; pass fixed values in input_params.",
+        )
+    if "TraceContext" in name or "mutat" in first.lower():
+        return TraceError(
+            f"the callable changes its own state while it is traced: {text}",
+            way_out="Put the model in inference mode (for example model.eval()), without live RNG state.",
+        )
+    return TraceError(
+        f"the callable raised while JAX traced it: {text}",
+        way_out="Call it under jax.make_jaxpr with the same shapes to see the whole traceback.",
+    )

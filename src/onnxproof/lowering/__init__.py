@@ -1,0 +1,1 @@
+"""Lower a Program to ONNX: one rule per JAX primitive."""

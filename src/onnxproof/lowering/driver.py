@@ -1,0 +1,196 @@
+"""Walk a Program and lower each equation through its rule."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxproof.capture import dims as dim_algebra
+from onnxproof.capture.program import Eqn, Program, Site, Var
+from onnxproof.errors import InternalError, UnsupportedPrimitive
+from onnxproof.lowering.emit import (
+    Ctx,
+    MainScope,
+    Module,
+    Scope,
+    constant_name,
+    ir_shape,
+    ir_type,
+    param_tensor,
+)
+from onnxproof.lowering.registry import COMPLEX_RULES, NOT_LOWERED, RULES, Lowering
+
+_FAMILIES = (
+    "elementwise",
+    "shape",
+    "contract",
+)
+
+
+def load_rules() -> Mapping[str, Lowering]:
+    """Import every family of rules and return the table of primitives."""
+    for family in _FAMILIES:
+        importlib.import_module(f"onnxproof.lowering.{family}")
+    return RULES
+
+
+def _is_complex(eqn: Eqn) -> bool:
+    return any(a.aval.dtype.kind == "c" for a in (*eqn.inputs, *eqn.outputs))
+
+
+def _rule_of(eqn: Eqn) -> Lowering | None:
+    return (COMPLEX_RULES if _is_complex(eqn) else RULES).get(eqn.primitive)
+
+
+def check_supported(program: Program) -> None:
+    """Raise one error that names every primitive of the program that has no lowering.
+
+    Raises:
+        UnsupportedPrimitive: with the first place of each.
+    """
+    missing: dict[str, list[Eqn]] = {}
+    for eqn in program.walk():
+        if _rule_of(eqn) is None:
+            name = f"{eqn.primitive} (complex)" if _is_complex(eqn) else eqn.primitive
+            missing.setdefault(name, []).append(eqn)
+    if not missing:
+        return
+    lines = []
+    for name, eqns in missing.items():
+        first = eqns[0]
+        times = f", {len(eqns)} times" if len(eqns) > 1 else ""
+        why = NOT_LOWERED.get(first.primitive)
+        reason = f": {why}" if why else ""
+        lines.append(f"  {name} on {', '.join(str(a.aval) for a in first.inputs)}"
+                     f" at {first.site or 'an unknown place'}{times}{reason}")  # fmt: skip
+    raise UnsupportedPrimitive(
+        "the program uses "
+        + ("a primitive" if len(missing) == 1 else f"{len(missing)} primitives")
+        + " without a lowering to ONNX:\n"
+        + "\n".join(lines),
+        primitives=tuple(missing),
+        way_out="Write that part with other operations, or leave it outside the exported function.",
+    )
+
+
+def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -> ir.Model:
+    """Lower a whole Program to a model in the core dialect.
+
+    Raises:
+        UnsupportedPrimitive, UnsupportedParam, UnsupportedDimension, OpsetError: see each.
+    """
+    load_rules()
+    check_supported(program)
+    module = Module(opset, provenance)
+    inputs = []
+    for var, label in zip(program.inputs, program.input_names, strict=True):
+        shape = _boundary_shape(var)
+        value = ir.Value(name=label, type=ir_type(_real(var)), shape=ir_shape(shape))
+        module.set_shape(value, shape)
+        inputs.append(value)
+    solutions = dim_algebra.solve([v.aval.shape for v in program.inputs])
+    scope = MainScope(module, inputs, solutions)
+    scope.env.update(zip(program.inputs, inputs, strict=True))
+    for var, param in program.params.items():
+        tensor = param_tensor(param)
+        label = param.name or constant_name(tensor.numpy())
+        scope.env[var] = scope.initializer(label, tensor)
+        if param.aliases and provenance:
+            scope.env[var].metadata_props["onnxproof.aliases"] = " ".join(param.aliases)
+    nodes: list[ir.Node] = []
+    lower_program(program, scope, nodes, None)
+    outputs = [
+        scope.env[a] if isinstance(a, Var) else scope.constant(a.value) for a in program.outputs
+    ]
+    outputs = _distinct_outputs(module, nodes, outputs, program.output_names)
+    graph = ir.Graph(
+        inputs,
+        outputs,
+        nodes=[*scope.prelude, *nodes],
+        initializers=list(scope.initializers.values()),
+        opset_imports={"": opset, **{f.domain: 1 for f in module.functions.values()}},
+        name=name,
+    )
+    return ir.Model(
+        graph,
+        ir_version=10,
+        producer_name="onnxproof",
+        functions=list(module.functions.values()),
+    )
+
+
+def _real(var: Var) -> Any:
+    """The dtype of a value at the boundary: complex numbers are pairs of reals."""
+    dtype = var.aval.dtype
+    return {8: "float32", 16: "float64"}[dtype.itemsize] if dtype.kind == "c" else dtype
+
+
+def _boundary_shape(var: Var) -> Any:
+    return (*var.aval.shape, 2) if var.aval.dtype.kind == "c" else var.aval.shape
+
+
+def lower_program(
+    program: Program, scope: Scope, nodes: list[ir.Node], site: Site | None
+) -> None:
+    """Append the nodes of ``program`` to ``nodes``; operands are read from, results put into, the scope."""
+    env = scope.env
+    for eqn in program.eqns:
+        lowering = _rule_of(eqn)
+        if lowering is None:
+            check_supported(Program(program.inputs, (eqn,), ()))
+            raise InternalError(f"{eqn.primitive} has no rule", site=eqn.site)
+        ctx = Ctx(scope, nodes, eqn, eqn.site if site is None else site, lower_program)
+        operands = [ctx.read(a) for a in eqn.inputs]
+        results = lowering.rule(ctx, *operands, **lowering.params_of(eqn))
+        if isinstance(results, ir.Value):
+            results = (results,)
+        if len(results) != len(eqn.outputs):
+            raise InternalError(
+                f"the lowering of {eqn.primitive} gives {len(results)} results", site=ctx.site
+            )
+        for var, value in zip(eqn.outputs, results, strict=True):
+            _check_result(ctx, var, value)
+            env[var] = value
+
+
+def _check_result(ctx: Ctx, var: Var, value: ir.Value) -> None:
+    """Hold each result against the aval of the source program."""
+    shape, dtype = var.aval.shape, var.aval.dtype
+    if dtype.kind == "c":
+        shape, dtype = (*shape, 2), ir_type(_real(var)).dtype.numpy()
+    if value.dtype is None or value.dtype.numpy() != dtype:
+        raise InternalError(
+            f"the lowering of {ctx.eqn.primitive} gives {value.dtype}, JAX {var.aval}", site=ctx.site
+        )
+    known = ctx.shape(value)
+    if known is None:
+        ctx.module.set_shape(value, shape)
+    elif known != shape and (
+        len(known) != len(shape)
+        or any(isinstance(a, int) and isinstance(b, int) and a != b
+               for a, b in zip(known, shape, strict=True))
+    ):  # fmt: skip
+        raise InternalError(
+            f"the lowering of {ctx.eqn.primitive} gives the shape {known}, JAX {var.aval}",
+            site=ctx.site,
+        )
+
+
+def _distinct_outputs(
+    module: Module, nodes: list[ir.Node], outputs: Sequence[ir.Value], names: Sequence[str]
+) -> list[ir.Value]:
+    """Graph outputs: each a value of its own, computed by a node, under its own name."""
+    out: list[ir.Value] = []
+    for value, name in zip(outputs, names, strict=True):
+        if value.producer() is None or value in out:
+            dtype = value.dtype.numpy() if value.dtype is not None else None
+            site = ("output", Site())
+            (value,) = module.node(
+                nodes, "Identity", [value], {}, (dtype,), (module.shape(value),), site  # type: ignore[arg-type]
+            )
+        value.name = name
+        out.append(value)
+    return out

@@ -1,0 +1,34 @@
+"""The ordered list of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxproof.passes.dead import remove_dead
+from onnxproof.passes.names import assign_names
+
+
+@dataclass(frozen=True, slots=True)
+class PassContext:
+    """What passes may depend on besides the graph."""
+
+    opset: int
+    target: str
+    provenance: bool = True
+
+
+Pass = Callable[[ir.Model, PassContext], None]
+
+PIPELINE: Sequence[Pass] = (
+    remove_dead,  # rules may emit operators that no result needs
+    assign_names,  # last: names say what the finished graph holds
+)
+
+
+def run(model: ir.Model, context: PassContext) -> None:
+    """Run every pass, in place."""
+    for step in PIPELINE:
+        step(model, context)
