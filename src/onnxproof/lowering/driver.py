@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import pkgutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,17 +25,14 @@ from onnxproof.lowering.emit import (
 )
 from onnxproof.lowering.registry import COMPLEX_RULES, NOT_LOWERED, RULES, Lowering
 
-_FAMILIES = (
-    "elementwise",
-    "shape",
-    "contract",
-)
+_INFRASTRUCTURE = frozenset({"driver", "emit", "registry"})
 
 
 def load_rules() -> Mapping[str, Lowering]:
     """Import every family of rules and return the table of primitives."""
-    for family in _FAMILIES:
-        importlib.import_module(f"onnxproof.lowering.{family}")
+    for module in pkgutil.iter_modules([os.path.dirname(__file__)]):
+        if module.name not in _INFRASTRUCTURE:
+            importlib.import_module(f"onnxproof.lowering.{module.name}")
     return RULES
 
 
