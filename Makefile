@@ -1,0 +1,62 @@
+# Everything rests on `make setup`: a virtual environment in .venv, made from any Python 3.11 or newer.
+#   make test PYTHON=python3.12 VENV=.venv-3.12     another interpreter, in an environment of its own
+#   make test ARGS="-k conv -x"                     arguments for pytest
+PYTHON ?= $(firstword $(foreach p,python3 python3.12 python3.11 python3.13 python3.14,\
+            $(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
+VENV ?= .venv
+WORKERS ?= 2
+ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup demo test lint format typecheck bench lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make setup      make $(VENV) with everything that demo and tests need"
+	@echo "make demo       train a small classifier, export it, check it, run it"
+	@echo "make test       run the tests            (ARGS=\"-k name -x\" for pytest)"
+	@echo "make lint       ruff, import contracts"
+	@echo "make format     rewrite the code as ruff formats it"
+	@echo "make typecheck  mypy --strict"
+	@echo "make bench      measure export and inference"
+	@echo "make lock       write requirements/ anew, for this Python"
+	@echo "make clean      remove what the commands above made"
+
+setup: $(STAMP)
+	@:
+
+# The lock file of the interpreter pins every version; a Python without one gets the newest that fit.
+$(STAMP): pyproject.toml $(wildcard requirements/*.txt)
+	@test -n "$(PYTHON)" || { echo "onnxproof needs Python 3.11 or newer; none was found. Give one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) scripts/make_venv.py $(VENV)
+	@touch $@
+
+demo: setup
+	@$(BIN)/onnxproof demo
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+typecheck: setup
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python benchmarks/export.py $(ARGS)
+
+lock:
+	$(PYTHON) scripts/lock.py
+
+clean:
+	rm -rf .venv .venv-* build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
