@@ -7,7 +7,7 @@ into ``Jaxpr``); whatever differs between them is evened out here and nowhere el
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -15,6 +15,8 @@ import jax.export
 import numpy as np
 from jax.extend import core as jex_core
 
+from onnxproof.capture import keys
+from onnxproof.capture.keys import is_key
 from onnxproof.capture.program import (
     NOWHERE,
     Atom,
@@ -61,6 +63,7 @@ _ALIASES = frozenset(
         "name",
         "random_wrap",
         "random_unwrap",
+        "random_clone",
         "stop_gradient",
     }
 )
@@ -83,16 +86,6 @@ def _symbolic_type() -> type:
     return type(dim)
 
 
-@lru_cache(maxsize=64)
-def _key_words(dtype: Any) -> tuple[int, ...]:
-    return tuple(jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype)).shape)
-
-
-def is_key(dtype: Any) -> bool:
-    """Whether ``dtype`` is that of typed PRNG keys."""
-    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
-
-
 def to_dim(value: Any) -> Any:
     """An int as it is, a symbolic dimension as its text."""
     return SymDim(value) if isinstance(value, _symbolic_type()) else int(value)
@@ -102,7 +95,7 @@ def to_aval(aval: Any) -> Aval:
     """A JAX abstract value as ours; keys as their words, float0 as bool."""
     shape = tuple(to_dim(d) for d in aval.shape)
     if is_key(aval.dtype):
-        return Aval(shape + _key_words(aval.dtype), np.dtype(np.uint32), key=True)
+        return Aval(shape + keys.key_words(aval.dtype), np.dtype(np.uint32), key=True)
     if aval.dtype == jax.dtypes.float0:
         return Aval(shape, np.dtype(np.bool_))
     return Aval(shape, np.dtype(aval.dtype))
@@ -137,6 +130,7 @@ class Inliner:
         self.params: dict[Var, Param] = {}
         self._constants: dict[tuple[str, int], Atom] = {}
         self._keep: list[Any] = []
+        self._drawn: dict[Atom, np.ndarray[Any, Any]] = {}
         self._unknown_impl: dict[str, bool] = {}
         self.dropped: list[str] = []
 
@@ -169,7 +163,8 @@ class Inliner:
             array = np.asarray(value, jax.dtypes.canonicalize_dtype(np.asarray(value).dtype))
         if array.dtype == jax.dtypes.float0:
             array = np.zeros(array.shape, np.bool_)
-        aval = Aval(tuple(map(int, array.shape)), np.dtype(array.dtype), key=array is not value)
+        typed = hasattr(value, "dtype") and is_key(value.dtype)
+        aval = Aval(tuple(map(int, array.shape)), np.dtype(array.dtype), key=typed)
         param = self._names.find(value)
         atom: Atom
         if param is None and array.size <= _MAX_LITERAL:
@@ -224,13 +219,54 @@ class Inliner:
             return special(self, eqn, inputs, eqns, site)
         if eqn.effects and (dropped := self._effect(eqn, name, inputs, site)) is not None:
             return dropped
+        if (folded := self._drawn_at_export(eqn, inputs, site)) is not None:
+            return folded
+        if (moved := keys.moved_params(eqn)) is None and (words := keys.physical(eqn, site)) is not None:
+            return self._inline_traced(
+                jax.make_jaxpr(words)(*keys.structs(eqn.invars)), inputs, eqns, site
+            )
         if name not in self._known and (body := self._impl_body(eqn)) is not None:
-            inner, consts = _open(body)
-            inner_env: Env = dict(zip(inner.invars, inputs, strict=True))
-            inner_env.update(zip(inner.constvars, map(self._constant, consts), strict=True))
-            return self._inline(inner, inner_env, eqns, site, ("", ""))
-        params = {k: self._param(v, site) for k, v in eqn.params.items()}
+            return self._inline_traced(body, inputs, eqns, site)
+        params = {k: self._param(v, site) for k, v in (moved or eqn.params).items()}
         return self._emit(name, inputs, eqn.outvars, params, eqns, site)
+
+    def _inline_traced(
+        self, closed: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
+    ) -> Sequence[Atom]:
+        """Inline a trace of ours, whose own lines are nobody's."""
+        jaxpr, consts = _open(closed)
+        env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
+        env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
+        return self._inline(jaxpr, env, eqns, site, ("", ""))
+
+    def _drawn_at_export(
+        self, eqn: Any, inputs: Sequence[Atom], site: Site
+    ) -> Sequence[Atom] | None:
+        """The results of an equation on constant keys, or on what was drawn from them, when they are small."""
+        name = eqn.primitive.name
+        starts = name in keys.DRAWS
+        if not (starts or any(a in self._drawn for a in inputs)) or eqn.effects:
+            return None
+        values = [a.value if isinstance(a, Lit) else self._drawn.get(a) for a in inputs]
+        sizes = [to_aval(v.aval).size for v in eqn.outvars]
+        if any(v is None for v in values) or any(n is None or n > keys.MAX_FOLDED for n in sizes):
+            return None
+        fn = keys.physical(eqn, site)
+        if fn is None:
+            if any(_is_jaxpr(p) for value in eqn.params.values()
+                   for p in (value if isinstance(value, tuple) else (value,))):  # fmt: skip
+                return None
+            fn = partial(eqn.primitive.bind, **eqn.params)
+        else:
+            fn = jax.jit(fn)
+        results = jax.tree_util.tree_leaves(fn(*values))
+        atoms = []
+        for var, result in zip(eqn.outvars, results, strict=True):
+            array = np.asarray(result)
+            atom = self._constant(array)
+            self._drawn[atom] = array
+            atoms.append(atom)
+        return atoms
 
     def _emit(
         self,
@@ -281,6 +317,8 @@ class Inliner:
             return value
         if isinstance(value, _symbolic_type()):
             return SymDim(value)
+        if isinstance(value, np.integer):
+            return int(value)
         if _is_jaxpr(value):
             return self._body(value, len(_open(value)[0].invars), (), site)
         if isinstance(value, tuple) and hasattr(value, "_fields"):

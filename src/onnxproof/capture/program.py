@@ -7,7 +7,7 @@ program around it directly (they are *captured*), so constants never travel thro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,25 @@ class SymDim(str):
 
 Dim = int | SymDim
 Shape = tuple[Dim, ...]
+
+
+def broadcast_shapes(shapes: Iterable[Shape]) -> Shape | None:
+    """NumPy broadcasting over dimensions that may be symbolic; None when it can't be told."""
+    out: list[Dim] = []
+    for shape in shapes:
+        if len(shape) > len(out):
+            out = [1] * (len(shape) - len(out)) + out
+        for i in range(1, len(shape) + 1):
+            a, b = out[-i], shape[-i]
+            if a == b or b == 1:
+                continue
+            if a == 1:
+                out[-i] = b
+            elif isinstance(a, SymDim) != isinstance(b, SymDim):
+                out[-i] = b if isinstance(a, SymDim) else a
+            else:
+                return None
+    return tuple(out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,11 +26,12 @@ def _drop(program: Program, used: set[Var]) -> Program:
         if not any(v in used for v in eqn.outputs):
             continue
         used.update(a for a in eqn.inputs if isinstance(a, Var))
-        kept.append(_map_bodies(eqn, lambda body: _drop(body, used)))
+        kept.append(map_bodies(eqn, lambda body: _drop(body, used)))
     return replace(program, eqns=tuple(reversed(kept)))
 
 
-def _map_bodies(eqn: Eqn, fn: Any) -> Eqn:
+def map_bodies(eqn: Eqn, fn: Callable[[Program], Program]) -> Eqn:
+    """The equation with each of its bodies replaced."""
     if not any(True for _ in eqn.bodies()):
         return eqn
 
@@ -66,7 +67,7 @@ def _merge(
             local[key] = eqn.outputs
         new = replace(eqn, inputs=inputs)
         if bodies:
-            new = _map_bodies(new, lambda body: _merge(body, local, names))
+            new = map_bodies(new, lambda body: _merge(body, local, names))
         eqns.append(new)
     outputs = tuple(names.get(a, a) if isinstance(a, Var) else a for a in program.outputs)
     return replace(program, eqns=tuple(eqns), outputs=outputs)

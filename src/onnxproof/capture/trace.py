@@ -11,8 +11,9 @@ import jax
 import jax.export
 import numpy as np
 
-from onnxproof.capture import simplify
-from onnxproof.capture.inline import Inliner, is_key
+from onnxproof.capture.inline import Inliner
+from onnxproof.capture.keys import is_key, key_impl
+from onnxproof.capture.normalize import normalize
 from onnxproof.capture.program import Aval, Dim, Program, SymDim
 from onnxproof.capture.specs import (
     InputSpecs,
@@ -77,7 +78,7 @@ def capture(
     outputs = output_names([path for path, _ in leaves], names_out)
     inliner = Inliner(WeightNames(fn), known, drop_effects)
     program = inliner.program(closed, [leaf.name for leaf in specs.leaves], outputs)
-    program = simplify.drop_dead(simplify.merge_equal(simplify.drop_dead(program)))
+    program = normalize(program)
     return Capture(program, specs, tuple(inliner.dropped))
 
 
@@ -95,7 +96,7 @@ def program_of(fn: Callable[..., Any], avals: Sequence[Aval]) -> Program:
     outputs = [str(i) for i in range(len(jax.tree_util.tree_leaves(shape)))]
     inliner = Inliner(WeightNames(None), _EVERYTHING, ())
     program = inliner.program(closed, [str(i) for i in range(len(avals))], outputs)
-    return simplify.drop_dead(simplify.merge_equal(simplify.drop_dead(program)))
+    return normalize(program)
 
 
 class _Everything:
@@ -128,8 +129,7 @@ def _trace(
             jax.eval_shape(jax.random.key_data, a) if key else a
             for a, key in zip(avals, keys, strict=True)
         ]
-        impls = [jax.random.key_impl(jax.ShapeDtypeStruct((), a.dtype)) if k else None
-                 for a, k in zip(avals, keys, strict=True)]  # fmt: skip
+        impls = [key_impl(a.dtype) if k else None for a, k in zip(avals, keys, strict=True)]
     else:
         raw, impls = list(avals), [None] * len(avals)
 

@@ -28,6 +28,7 @@ from onnxproof.capture.program import (
     Site,
     SymDim,
     Var,
+    broadcast_shapes,
 )
 from onnxproof.capture.trace import program_of
 from onnxproof.errors import InternalError, OpsetError, UnsupportedParam
@@ -68,25 +69,6 @@ def ir_type(dtype: np.dtype[Any]) -> ir.TensorType:
 def ir_shape(shape: Shape) -> ir.Shape:
     """A frozen ``ir.Shape``; symbolic dimensions keep their text."""
     return ir.Shape([str(d) if isinstance(d, SymDim) else d for d in shape], frozen=True)
-
-
-def broadcast_shapes(shapes: Iterable[Shape]) -> Shape | None:
-    """NumPy broadcasting over dimensions that may be symbolic; None when it can't be told."""
-    out: list[Dim] = []
-    for shape in shapes:
-        if len(shape) > len(out):
-            out = [1] * (len(shape) - len(out)) + out
-        for i in range(1, len(shape) + 1):
-            a, b = out[-i], shape[-i]
-            if a == b or b == 1:
-                continue
-            if a == 1:
-                out[-i] = b
-            elif isinstance(a, SymDim) != isinstance(b, SymDim):
-                out[-i] = b if isinstance(a, SymDim) else a
-            else:
-                return None
-    return tuple(out)
 
 
 def attribute(name: str, value: Any) -> ir.Attr:
@@ -463,6 +445,13 @@ class Ctx:
         if self.shape(value) == shape:
             return value
         symbolic = [i for i, d in enumerate(shape) if isinstance(d, SymDim)]
+        known = self.shape(value)
+        if known is not None and len(symbolic) > 1:
+            # Unit axes come and go without a shape that has to be computed.
+            if (added := _unit_axes(known, shape)) is not None:
+                return self.unsqueeze(value, added)
+            if (removed := _unit_axes(shape, known)) is not None:
+                return self.squeeze(value, removed)
         if len(symbolic) == 1 and 0 not in shape:
             target = self.i64([-1 if i == symbolic[0] else d for i, d in enumerate(shape)])  # type: ignore[misc]
         else:
@@ -607,6 +596,20 @@ class Body:
                 value = self.ctx.op("Identity", value, shape=self.ctx.shape(value))
             distinct.append(value)
         return ir.Graph(list(inputs), distinct, nodes=nodes, name=name)
+
+
+def _unit_axes(small: Shape, big: Shape) -> list[int] | None:
+    """Axes of size 1 which ``big`` has and ``small`` has not, None when the shapes differ otherwise."""
+    axes: list[int] = []
+    rest = list(small)
+    for i, d in enumerate(big):
+        if rest and rest[0] == d and not (d == 1 and len(big) - i > len(rest)):
+            rest.pop(0)
+        elif d == 1:
+            axes.append(i)
+        else:
+            return None
+    return None if rest else axes
 
 
 def param_tensor(param: Param) -> ir.TensorProtocol:
