@@ -1,4 +1,4 @@
-"""Clean-up of a Program that needs no knowledge of what primitives mean: dead and duplicate equations."""
+"""Clean-up of a Program: dead and duplicate equations, and what control flow does not need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxproof.capture import loops
 from onnxproof.capture.program import Atom, Eqn, Lit, Program, Var
 
 
@@ -25,6 +26,7 @@ def _drop(program: Program, used: set[Var]) -> Program:
     for eqn in reversed(program.eqns):
         if not any(v in used for v in eqn.outputs):
             continue
+        eqn = loops.prune(eqn, used)
         used.update(a for a in eqn.inputs if isinstance(a, Var))
         kept.append(map_bodies(eqn, lambda body: _drop(body, used)))
     return replace(program, eqns=tuple(reversed(kept)))
@@ -54,6 +56,7 @@ def _merge(
     program: Program, seen: Mapping[Hashable, tuple[Var, ...]], env: Mapping[Var, Atom]
 ) -> Program:
     local, names = dict(seen), dict(env)
+    made_by: dict[Var, Eqn] = {}
     eqns: list[Eqn] = []
     for eqn in program.eqns:
         inputs = tuple(names.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
@@ -65,9 +68,13 @@ def _merge(
             continue
         if key is not None:
             local[key] = eqn.outputs
-        new = replace(eqn, inputs=inputs)
+        new = loops.predicate(replace(eqn, inputs=inputs), made_by)
         if bodies:
-            new = map_bodies(new, lambda body: _merge(body, local, names))
+            names.update(loops.constants(new))
+            # The body of a function is the same wherever it is called: it shares nothing with its caller.
+            outer = {} if eqn.primitive == "function" else local
+            new = map_bodies(new, lambda body, outer=outer: _merge(body, outer, names))  # type: ignore[misc]
+        made_by.update(dict.fromkeys(new.outputs, new))
         eqns.append(new)
     outputs = tuple(names.get(a, a) if isinstance(a, Var) else a for a in program.outputs)
     return replace(program, eqns=tuple(eqns), outputs=outputs)
@@ -75,7 +82,7 @@ def _merge(
 
 def _key(eqn: Eqn, inputs: tuple[Atom, ...]) -> Hashable | None:
     atoms = tuple(_atom_key(a) for a in inputs)
-    params = tuple(sorted((k, _freeze(v)) for k, v in eqn.params.items() if _freeze(v) is not None))
+    params = tuple(sorted((k, freeze(v)) for k, v in eqn.params.items() if freeze(v) is not None))
     key = (eqn.primitive, atoms, params, tuple(v.aval for v in eqn.outputs))
     try:
         hash(key)
@@ -90,7 +97,8 @@ def _atom_key(atom: Atom) -> Hashable:
     return id(atom)
 
 
-def _freeze(value: Any) -> Hashable:
+def freeze(value: Any) -> Hashable:
+    """A parameter as something that equal parameters equal."""
     if isinstance(value, np.ndarray):
         return (value.shape, str(value.dtype), value.tobytes())
     if isinstance(value, (int, float, bool, str, type(None))):

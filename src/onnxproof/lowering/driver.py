@@ -64,7 +64,7 @@ def check_supported(program: Program) -> None:
         why = NOT_LOWERED.get(first.primitive)
         reason = f": {why}" if why else ""
         lines.append(f"  {name} on {', '.join(str(a.aval) for a in first.inputs)}"
-                     f" at {first.site or 'an unknown place'}{times}{reason}")  # fmt: skip
+                     f" at {str(first.site) or 'an unknown place'}{times}{reason}")  # fmt: skip
     raise UnsupportedPrimitive(
         "the program uses "
         + ("a primitive" if len(missing) == 1 else f"{len(missing)} primitives")
@@ -110,14 +110,14 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
         outputs,
         nodes=[*scope.prelude, *nodes],
         initializers=list(scope.initializers.values()),
-        opset_imports={"": opset, **{f.domain: 1 for f in module.functions.values()}},
+        opset_imports={"": opset, **{d.function.domain: 1 for d in module.functions.values()}},
         name=name,
     )
     return ir.Model(
         graph,
         ir_version=10,
         producer_name="onnxproof",
-        functions=list(module.functions.values()),
+        functions=[d.function for d in module.functions.values()],
     )
 
 

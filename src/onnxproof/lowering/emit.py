@@ -219,13 +219,21 @@ class MainScope(Scope):
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """A function of the model, and the dimension variables that it takes after its operands."""
+
+    function: ir.Function
+    symbols: tuple[str, ...]
+
+
 class Module:
     """The model under construction, and the facts that hold for all of it."""
 
     def __init__(self, opset: int, provenance: bool = True) -> None:
         self.opset = opset
         self.provenance = provenance
-        self.functions: dict[Any, ir.Function] = {}
+        self.functions: dict[Any, Defined] = {}
         self.programs: dict[Any, Program] = {}
         self._shapes: dict[ir.Value, Shape] = {}
 
@@ -530,6 +538,10 @@ class Ctx:
 
     # -- programs inside programs -------------------------------------------------------------
 
+    def within(self, scope: Scope, nodes: list[ir.Node]) -> Ctx:
+        """A Ctx for the same equation that emits into ``nodes``, which belong to ``scope``."""
+        return Ctx(scope, nodes, self.eqn, self.site, self._lower)
+
     def read(self, atom: Atom) -> ir.Value:
         """The value of an atom of the program."""
         if isinstance(atom, Var):
@@ -553,9 +565,19 @@ class Ctx:
         self._lower(program, self.scope, self.nodes, site)
         return [self.read(a) for a in program.outputs]
 
+    def distinct(self, outputs: Sequence[ir.Value]) -> list[ir.Value]:
+        """Outputs of a graph of this Ctx's nodes: each a value of its own that one of the nodes computes."""
+        own = {v for n in self.nodes for v in n.outputs}
+        distinct: list[ir.Value] = []
+        for value in outputs:
+            if value not in own or value in distinct:
+                value = self.op("Identity", value, shape=self.shape(value))
+            distinct.append(value)
+        return distinct
+
     def body(self, program: Program) -> Body:
         """Lower the body of a Scan, Loop or If into a graph of its own; outer values are captured by name."""
-        inner = Ctx(self.scope, [], self.eqn, self.site, self._lower)
+        inner = self.within(self.scope, [])
         inputs = [inner.value(v.aval) for v in program.inputs]
         return Body(inner, inputs, inner.inline(program, inputs))
 
@@ -588,14 +610,8 @@ class Body:
         self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]
     ) -> ir.Graph:
         """Close the graph. Each output becomes a distinct value that a node of the graph computes."""
-        nodes = self.ctx.nodes
-        own = {v for n in nodes for v in n.outputs}
-        distinct: list[ir.Value] = []
-        for value in outputs:
-            if value not in own or value in distinct:
-                value = self.ctx.op("Identity", value, shape=self.ctx.shape(value))
-            distinct.append(value)
-        return ir.Graph(list(inputs), distinct, nodes=nodes, name=name)
+        distinct = self.ctx.distinct(outputs)
+        return ir.Graph(list(inputs), distinct, nodes=self.ctx.nodes, name=name)
 
 
 def _unit_axes(small: Shape, big: Shape) -> list[int] | None:
