@@ -1,7 +1,7 @@
 """Make the project's virtual environment; run by ``make setup`` with any Python 3.11 or newer.
 
-Usage: ``python3 scripts/make_venv.py FOLDER``. An environment of another Python version in FOLDER is replaced;
-one of the same version is brought up to date.
+Usage: ``python3 scripts/make_venv.py FOLDER``. An environment of another Python version in FOLDER is
+replaced; one of the same version is brought up to date.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def matches(folder: Path) -> bool:
 
 def main(folder: Path) -> None:
     if sys.version_info < (3, 11):
-        sys.exit(f"onnxproof needs Python 3.11 or newer; this is {TAG}. Give one: make setup PYTHON=python3.12")
+        sys.exit(
+            f"onnxproof needs Python 3.11 or newer; this is {TAG}. Give one: make setup PYTHON=python3.12"
+        )
     if not matches(folder):
         print(f"Making {folder} with Python {TAG} ...", flush=True)
         venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)

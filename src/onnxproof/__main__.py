@@ -1,0 +1,5 @@
+"""``python -m onnxproof`` is the ``onnxproof`` command."""
+
+from onnxproof.cli import main
+
+main()

@@ -1,0 +1,10 @@
+"""The command line: ``onnxproof export`` and ``onnxproof demo``."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Entry point of the ``onnxproof`` command."""
+    from onnxproof.cli.app import app
+
+    app()

@@ -1,0 +1,143 @@
+"""The typer application: one function per command, its options and nothing else. JAX is imported on use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import onnxproof
+from onnxproof.cli.console import reporting
+
+app = typer.Typer(
+    name="onnxproof",
+    help="Export JAX callables to ONNX, with proof by running.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"onnxproof {onnxproof.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Export JAX callables to ONNX, with proof by running."""
+
+
+@app.command()
+def export(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:NAME",
+            help="A function or module object, or something to call without arguments that returns one:"
+            " pkg.module:fn, pkg.module:Model.method, path/to/file.py:build.",
+            show_default=False,
+        ),
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-i",
+            "--input",
+            metavar="[NAME=]SHAPE[:DTYPE]",
+            help="One per argument: x=B,16, mask=B,T:bool, step=:int32 (a scalar), batch.image=B,28,28,1"
+            " (an entry of a dict). Letters are dimensions that vary. Default dtype float32.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write. Default: NAME.onnx.", show_default=False),
+    ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fix", metavar="NAME=VALUE", help="A keyword argument fixed in the file, such as train=False."
+        ),
+    ] = None,
+    opset: Annotated[int, typer.Option(help="The ONNX opset to write.")] = 23,
+    double: Annotated[bool, typer.Option("--double", help="Compute in 64 bits.")] = False,
+    output_name: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="One per output, in order.")
+    ] = None,
+    constraint: Annotated[
+        list[str] | None, typer.Option(metavar="EXPR", help="A fact about dimensions, such as 'T >= 2'.")
+    ] = None,
+    drop_effect: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="Leave out side effects: debug, checks.")
+    ] = None,
+    model_name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of the graph.")] = None,
+    normalization: Annotated[
+        str, typer.Option(metavar="MODE", help="auto, prefer_native or force_decomposed.")
+    ] = "auto",
+    runtime: Annotated[str, typer.Option("--target", metavar="TARGET", help="The runtime to write for.")] = (
+        "ort-cpu"
+    ),
+    web: Annotated[bool, typer.Option("--web", help="One self-contained file for the browser.")] = False,
+    external_data: Annotated[
+        bool | None,
+        typer.Option(
+            "--external-data/--no-external-data",
+            help="Weights in a file of their own. Default: when they pass 1.5 GiB.",
+            show_default=False,
+        ),
+    ] = None,
+    strip_provenance: Annotated[
+        bool, typer.Option("--strip-provenance", help="Leave out source lines and scopes.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write a JAX function or model to an ONNX file."""
+    with reporting(debug):
+        from onnxproof.cli.export import Options, run
+
+        run(
+            Options(
+                target=target,
+                inputs=tuple(inputs or ()),
+                output=output,
+                fixed=tuple(fix or ()),
+                opset=opset,
+                double=double,
+                output_names=tuple(output_name or ()),
+                constraints=tuple(constraint or ()),
+                drop_effects=tuple(drop_effect or ()),
+                model_name=model_name,
+                normalization=normalization,
+                runtime=runtime,
+                web=web,
+                external_data=external_data,
+                strip_provenance=strip_provenance,
+                as_json=as_json,
+            )
+        )
+
+
+@app.command()
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder for everything that the demo writes.")
+    ] = Path("demo-output"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Train a small digit classifier, export it, check it, and run it against JAX."""
+    with reporting(debug):
+        from onnxproof.cli.demo import run
+
+        run(output, as_json=as_json)

@@ -1,0 +1,92 @@
+"""``onnxproof export``: load, export, write, summarize."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from onnxproof.cli.console import progress
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of one export."""
+
+    target: str
+    inputs: tuple[str, ...]
+    output: Path | None
+    fixed: tuple[str, ...]
+    opset: int
+    double: bool
+    output_names: tuple[str, ...]
+    constraints: tuple[str, ...]
+    drop_effects: tuple[str, ...]
+    model_name: str | None
+    normalization: str
+    runtime: str
+    web: bool
+    external_data: bool | None
+    strip_provenance: bool
+    as_json: bool
+
+
+def run(options: Options) -> None:
+    """Export what ``options`` name, and print a summary."""
+    with progress("importing JAX") as doing:
+        from onnxproof import to_onnx
+        from onnxproof.artifact.save import save
+        from onnxproof.cli import inputs as parsing
+        from onnxproof.cli.summary import show, summarize
+        from onnxproof.cli.target import build, load
+
+        specs = [parsing.parse(text, options.double) for text in options.inputs]
+        fixed = parsing.parse_fixed(options.fixed)
+        name = options.target.rpartition(":")[2]
+        doing(f"loading {options.target}")
+        obj = load(options.target)
+        fn = build(obj, options.target, [s.name.partition(".")[0] or "-" for s in specs])
+        arguments = parsing.arrange(fn, specs)
+        doing(f"exporting {name}")
+        model: Any = to_onnx(
+            fn,
+            arguments.inputs,
+            input_params=_merged(arguments.input_params, fixed),
+            model_name=options.model_name,
+            opset=options.opset,
+            return_mode="ir",
+            enable_double_precision=options.double,
+            input_names=arguments.input_names,
+            output_names=options.output_names or None,
+            export_mode="web" if options.web else "standard",
+            normalization_mode=options.normalization,  # type: ignore[arg-type]  # to_onnx checks it
+            target=options.runtime,
+            constraints=options.constraints,
+            drop_effects=options.drop_effects,
+            strip_provenance=options.strip_provenance,
+        )
+        path = options.output or Path(f"{name}.onnx")
+        doing(f"writing {path}")
+        files = save(
+            model,
+            path,
+            mode="web" if options.web else "standard",
+            external_data=options.external_data,
+        )
+    summary = summarize(model, files)
+    if options.as_json:
+        typer.echo(json.dumps(summary.as_dict(), indent=2))
+    else:
+        from rich.console import Console
+
+        show(summary, Console())
+
+
+def _merged(inputs: dict[str, Any], fixed: dict[str, Any]) -> dict[str, Any]:
+    both = sorted(set(inputs) & set(fixed))
+    if both:
+        raise typer.BadParameter(f"{', '.join(both)} is given both by -i and by --fix", param_hint="--fix")
+    return {**inputs, **fixed}
