@@ -1,20 +1,218 @@
-"""Contractions."""
+"""Contractions: ``dot_general`` and ``ragged_dot_general``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import onnx_ir as ir
 
-from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.registry import ANY, lowers
+from onnxproof.capture.program import Dim, Shape, SymDim
+from onnxproof.lowering.emit import BOOL, F32, F64, Ctx
+from onnxproof.lowering.registry import lowers
+
+_ALGORITHMS: dict[Any, np.dtype[Any]] = {
+    jax.lax.DotAlgorithmPreset.F32_F32_F32: F32,
+    jax.lax.DotAlgorithmPreset.F64_F64_F64: F64,
+}
 
 
-@lowers("dot_general", precision=ANY, out_sharding=None)
+def computing_dtype(ctx: Ctx) -> np.dtype[Any]:
+    """The dtype in which XLA multiplies the two operands: the result's, unless theirs is the wider.
+
+    A result that is narrower than the operands is rounded from a product in their dtype; a wider one
+    (``preferred_element_type``) has its operands widened first.
+    """
+    wider = max((a.dtype for a in ctx.ins[:2]), key=_precedence)
+    return wider if _precedence(wider) > _precedence(ctx.out.dtype) else ctx.out.dtype
+
+
+def _precedence(dtype: np.dtype[Any]) -> tuple[int, int, int, bool]:
+    if dtype == BOOL:
+        return (-1, -1, 1, False)
+    if dtype.kind in "iu":
+        return (-1, -1, dtype.itemsize * 8, dtype.kind == "i")
+    info = jnp.finfo(dtype)  # type: ignore[no-untyped-call]
+    return (int(info.maxexp), int(info.nmant), dtype.itemsize * 8, True)
+
+
+def product(dims: Sequence[Dim]) -> Dim:
+    """The product of dimensions, symbolic ones in JAX's spelling."""
+    number = int(np.prod([d for d in dims if isinstance(d, int)], dtype=np.int64))
+    symbols = [str(d) if str(d).isidentifier() else f"({d})" for d in dims if isinstance(d, SymDim)]
+    if not symbols or number == 0:
+        return number
+    if len(symbols) == 1 and number == 1:
+        return next(d for d in dims if isinstance(d, SymDim))
+    return SymDim("*".join([str(number)] * (number != 1) + symbols))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One operand: its value, and its axes by role, each list in the order of the result."""
+
+    value: ir.Value
+    shape: Shape
+    batch: tuple[int, ...]
+    free: tuple[int, ...]
+    contract: tuple[int, ...]
+
+    def sizes(self, axes: Sequence[int]) -> Shape:
+        return tuple(self.shape[a] for a in axes)
+
+
+@lowers("dot_general", out_sharding=None)
 def dot_general(
-    ctx: Ctx, x: ir.Value, y: ir.Value, *, dimension_numbers: Any, preferred_element_type: Any
+    ctx: Ctx,
+    x: ir.Value,
+    y: ir.Value,
+    *,
+    dimension_numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
 ) -> ir.Value:
+    del preferred_element_type  # the dtype of the result says it
+    dtype = _algorithm_dtype(ctx, precision) or computing_dtype(ctx)
+    if dtype == BOOL:
+        dtype = F32  # a sum of products of 0 and 1 is exact enough to tell it from 0
     (cx, cy), (bx, by) = dimension_numbers
-    if (tuple(cx), tuple(cy), tuple(bx), tuple(by)) != ((len(ctx.ins[0].shape) - 1,), (0,), (), ()):
-        raise ctx.unsupported("this contraction")
-    return ctx.op("MatMul", x, y, shape=ctx.out.shape)
+    weight_first = x.const_value is not None and y.const_value is None
+    pairs = sorted(zip(cx, cy, strict=True), key=lambda p: p[1] if weight_first else p[0])
+    sides = []
+    for value, aval, batch, k in ((x, ctx.ins[0], bx, 0), (y, ctx.ins[1], by, 1)):
+        contract = tuple(int(p[k]) for p in pairs)
+        free = tuple(i for i in range(aval.ndim) if i not in contract and i not in batch)
+        sides.append(_Side(ctx.cast(value, dtype), aval.shape, tuple(batch), free, contract))
+    left, right = sides
+    if not pairs:
+        result = _outer(ctx, left, right)
+    elif left.batch and not left.free and not right.free and dtype.kind not in "iu":
+        result = _row_by_row(ctx, left, right)
+    elif left.batch:
+        result = _batched(ctx, left, right)
+    else:
+        result = _plain(ctx, left, right)
+    return ctx.cast(ctx.reshape(result, ctx.out.shape), ctx.out.dtype)
+
+
+def _algorithm_dtype(ctx: Ctx, precision: Any) -> np.dtype[Any] | None:
+    """The operands' dtype that a requested algorithm fixes; precisions change nothing on a CPU."""
+    presets = jax.lax.DotAlgorithmPreset
+    if precision in _ALGORITHMS:
+        return _ALGORITHMS[precision]
+    if isinstance(precision, (presets, jax.lax.DotAlgorithm)) and precision != presets.DEFAULT:
+        raise ctx.unsupported(
+            f"the algorithm {precision} has no form in ONNX", way_out="Leave precision to its default."
+        )
+    return None
+
+
+def _outer(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
+    """No contraction: a product of every pair."""
+    nb, nx, ny = len(left.batch), len(left.free), len(right.free)
+    x = ctx.transpose(left.value, left.batch + left.free)
+    y = ctx.transpose(right.value, right.batch + right.free)
+    x = ctx.unsqueeze(x, range(nb + nx, nb + nx + ny))
+    y = ctx.unsqueeze(y, range(nb, nb + nx)) if nb else y
+    return ctx.op("Mul", x, y, shape=ctx.out.shape)
+
+
+def _row_by_row(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
+    """Batched dot products that share nothing: multiply and sum (half floats are summed wide)."""
+    x, y = left.value, right.value
+    narrow = ctx.dtype(x)
+    if narrow.itemsize == 2:
+        x, y = ctx.cast(x, F32), ctx.cast(y, F32)
+    if list(left.batch) == sorted(left.batch):  # x stays as it is; y follows its order
+        partner = dict(zip(left.batch + left.contract, right.batch + right.contract, strict=True))
+        y = ctx.transpose(y, [partner[i] for i in range(len(left.shape))])
+        axes = left.contract
+    else:
+        x = ctx.transpose(x, left.batch + left.contract)
+        y = ctx.transpose(y, right.batch + right.contract)
+        axes = tuple(range(len(left.batch), len(left.shape)))
+    return ctx.cast(ctx.reduce("ReduceSum", ctx.op("Mul", x, y), axes), narrow)
+
+
+def _batched(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
+    """``[batch, m, k] @ [batch, k, n]``, each side transposed and reshaped where its layout asks for it."""
+    batch, nb = left.sizes(left.batch), len(left.batch)
+    k = product(left.sizes(left.contract))
+    m, n = product(left.sizes(left.free)), product(right.sizes(right.free))
+    x = ctx.transpose(left.value, left.batch + left.free + left.contract)
+    y = ctx.transpose(right.value, right.batch + right.contract + right.free)
+    single = len(left.contract) == 1
+    x = ctx.unsqueeze(x, [nb]) if single and not left.free else ctx.reshape(x, (*batch, m, k))
+    y = ctx.unsqueeze(y, [nb + 1]) if single and not right.free else ctx.reshape(y, (*batch, k, n))
+    out = ctx.op("MatMul", x, y, shape=(*batch, m, n))
+    if len(left.free) <= 1 and len(right.free) <= 1:
+        return ctx.squeeze(out, [nb] * (not left.free) + [nb + 1] * (not right.free))
+    return out
+
+
+def _plain(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
+    """No batch: MatMul's rules for vectors and stacks of matrices take most layouts as they are."""
+    direct = _vector(ctx, left, right)
+    if direct is not None:
+        return direct
+    k = product(left.sizes(left.contract))
+    x = ctx.transpose(left.value, left.free + left.contract)
+    x = ctx.reshape(x, (*left.sizes(left.free), k))
+    y = ctx.transpose(right.value, right.contract + right.free)
+    columns = (product(right.sizes(right.free)),) if right.free else ()
+    y = ctx.reshape(y, (k, *columns))
+    return ctx.op("MatMul", x, y, shape=(*left.sizes(left.free), *columns))
+
+
+def _vector(ctx: Ctx, left: _Side, right: _Side) -> ir.Value | None:
+    """A vector against an operand whose contracted axis is the last or the last but one."""
+    for vector, other in ((left, right), (right, left)):
+        if len(vector.contract) != 1 or vector.free or not other.free:
+            continue
+        from_end = len(other.shape) - other.contract[0]
+        if from_end == 1:
+            return ctx.op("MatMul", other.value, vector.value, shape=ctx.out.shape)
+        if from_end == 2:
+            return ctx.op("MatMul", vector.value, other.value, shape=ctx.out.shape)
+    return None
+
+
+@lowers("ragged_dot_general", group_offset=None, out_sharding=None)
+def ragged_dot_general(
+    ctx: Ctx,
+    x: ir.Value,
+    y: ir.Value,
+    group_sizes: ir.Value,
+    *,
+    ragged_dot_dimension_numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
+) -> ir.Value:
+    numbers = ragged_dot_dimension_numbers
+    dims = (numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions, numbers.rhs_group_dimensions)
+    if dims != ((((1,), (1,)), ((), ())), (0,), (0,)) or ctx.ins[2].ndim != 1:
+        raise ctx.unsupported(
+            "only lax.ragged_dot's form, [m, k] x [groups, k, n] with one list of sizes, can be lowered"
+        )
+    fn = partial(_ragged_dot, precision, preferred_element_type)
+    return ctx.jax(fn, x, y, group_sizes)[0]
+
+
+def _ragged_dot(precision: Any, preferred: Any, x: jax.Array, y: jax.Array, sizes: jax.Array) -> jax.Array:
+    """Rows masked into their groups, then one product over groups and k."""
+    ends = jnp.cumsum(sizes)
+    row = jnp.arange(x.shape[0], dtype=sizes.dtype)
+    inside = ((ends - sizes)[:, None] <= row) & (row < ends[:, None])
+    grouped = jnp.where(inside[:, :, None], x, jnp.zeros((), x.dtype))
+    return jax.lax.dot_general(
+        grouped,
+        y,
+        (((0, 2), (0, 1)), ((), ())),
+        precision=precision,
+        preferred_element_type=preferred,
+    )

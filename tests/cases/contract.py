@@ -1,0 +1,144 @@
+"""``dot_general`` and ``ragged_dot``: batch and contraction forms, dtypes, empty and symbolic sizes."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from tests.cases.case import Case, f32, ints
+
+
+def dot(contract, batch=((), ()), **options):
+    return partial(lax.dot_general, dimension_numbers=(contract, batch), **options)
+
+
+def einsum(spec):
+    return partial(jnp.einsum, spec)
+
+
+W = f32(5, 4, seed=9)
+BF16 = jnp.bfloat16
+EDGE = np.array([[0.0, -0.0, np.inf, 1e38], [np.nan, 1.0, -np.inf, -1e38]], np.float32)
+I32_EXTREME = np.array([[2**31 - 1, 3], [-(2**31), 7]], np.int32)
+
+FORMS = {  # name: (contraction, batch, shape of x, shape of y, operators)
+    "matrix": (((1,), (0,)), ((), ()), (3, 4), (4, 5), ["MatMul", "!Transpose", "!Reshape"]),
+    "matrix_transposed": (((1,), (1,)), ((), ()), (3, 4), (5, 4), ["!Reshape"]),
+    "both_transposed": (((0,), (1,)), ((), ()), (4, 3), (5, 4), ["!Reshape"]),
+    "stack": (((3,), (0,)), ((), ()), (2, 3, 6, 4), (4, 5), ["!Transpose", "!Reshape"]),
+    "matrix_vector": (((1,), (0,)), ((), ()), (3, 4), (4,), ["!Transpose", "!Reshape"]),
+    "matrix_first_vector": (((0,), (0,)), ((), ()), (4, 3), (4,), ["!Transpose", "!Reshape"]),
+    "vector_matrix": (((0,), (0,)), ((), ()), (4,), (4, 5), ["!Transpose", "!Reshape"]),
+    "vector_matrix_last": (((0,), (1,)), ((), ()), (4,), (5, 4), ["!Transpose", "!Reshape"]),
+    "vector_stack": (((0,), (1,)), ((), ()), (4,), (2, 4, 5), ["!Transpose", "!Reshape"]),
+    "vector_stack_first": (((0,), (0,)), ((), ()), (4,), (4, 2, 5), []),
+    "vectors": (((0,), (0,)), ((), ()), (4,), (4,), ["MatMul"]),
+    "many_free": (((1,), (1,)), ((), ()), (2, 4, 3), (5, 4, 6), []),
+    "two_contractions": (((1, 2), (0, 1)), ((), ()), (2, 3, 4), (3, 4, 5), ["!Transpose"]),
+    "two_contractions_swapped": (((1, 2), (1, 0)), ((), ()), (2, 3, 4), (4, 3, 5), []),
+    "all_contracted": (((0, 1), (1, 0)), ((), ()), (3, 4), (4, 3), []),
+    "batched": (((2,), (1,)), ((0,), (0,)), (2, 3, 4), (2, 4, 5), ["!Transpose", "!Reshape"]),
+    "attention_scores": (((3,), (3,)), ((0, 2), (0, 2)), (2, 5, 3, 4), (2, 6, 3, 4), ["!Reshape"]),
+    "batch_order": (((4,), (3,)), ((3, 2, 0), (1, 0, 2)), (2, 3, 4, 5, 6), (4, 5, 2, 6, 7), []),
+    "batch_many_free": (((3,), (1,)), ((0,), (0,)), (2, 3, 5, 4), (2, 4, 6, 7), []),
+    "batch_matrix_vector": (((2,), (1,)), ((0,), (0,)), (2, 3, 4), (2, 4), ["!Reshape"]),
+    "batch_vector_matrix": (((1,), (1,)), ((0,), (0,)), (2, 4), (2, 4, 5), ["!Reshape"]),
+    "batch_vector_many": (((1,), (2,)), ((0,), (0,)), (2, 4), (2, 5, 4, 3), []),
+    "batch_two_contractions": (((1, 2), (2, 1)), ((0,), (0,)), (2, 3, 4, 5), (2, 4, 3, 6), []),
+    "rows": (((1,), (1,)), ((0,), (0,)), (3, 4), (3, 4), ["Mul", "ReduceSum", "!MatMul"]),
+    "rows_crossed": (((1, 0), (0, 2)), ((2,), (1,)), (5, 4, 3), (4, 3, 5), ["!MatMul"]),
+    "rows_batch_order": (((2,), (2,)), ((1, 0), (0, 1)), (2, 3, 4), (3, 2, 4), ["!MatMul"]),
+    "outer": (((), ()), ((), ()), (2, 3), (4, 5), ["Mul", "!MatMul"]),
+    "outer_batched": (((), ()), ((1,), (0,)), (2, 3), (3, 4), ["Mul", "!MatMul"]),
+    "scalars": (((), ()), ((), ()), (), (), []),
+    "nothing_contracted": (((1,), (0,)), ((), ()), (3, 0), (0, 5), []),
+    "no_rows": (((1,), (0,)), ((), ()), (0, 4), (4, 5), []),
+    "no_batch": (((2,), (1,)), ((0,), (0,)), (0, 3, 4), (0, 4, 5), []),
+    "rows_of_nothing": (((1,), (1,)), ((0,), (0,)), (3, 0), (3, 0), []),
+}
+
+BYTES = (ints(3, 40, low=-128, high=128), ints(40, 5, low=-128, high=128, seed=1), np.int8)
+DTYPES = {
+    "bf16": (f32(3, 64), f32(64, 5, seed=1), BF16, None),
+    "bf16_to_f32": (f32(3, 64), f32(64, 5, seed=1), BF16, np.float32),
+    "f16": (f32(3, 64), f32(64, 5, seed=1), np.float16, None),
+    "f16_to_f32": (f32(3, 64), f32(64, 5, seed=1), np.float16, np.float32),
+    "f32_to_bf16": (f32(3, 64), f32(64, 5, seed=1), np.float32, BF16),
+    "i32_wraps": (I32_EXTREME, I32_EXTREME, np.int32, None),
+    "i8_wraps": (*BYTES, None),
+    "i8_to_i32": (
+        ints(3, 40, low=-128, high=128),
+        ints(40, 5, low=-128, high=128, seed=1),
+        np.int8,
+        np.int32,
+    ),
+    "u8": (ints(3, 40, low=0, high=256), ints(40, 5, low=0, high=256, seed=1), np.uint8, None),
+    "i16_to_f32": (ints(3, 40, low=-999, high=999), ints(40, 5, seed=1), np.int16, np.float32),
+    "u32": (ints(3, 4, low=0, high=2**32, dtype=np.uint32), ints(4, 5, low=0), np.uint32, None),
+    "bool": (ints(3, 4, low=0, high=2), ints(4, 5, low=0, high=2, seed=1), np.bool_, None),
+    "bool_many": (np.ones((1, 512)), np.ones((512, 1)), np.bool_, None),
+}
+
+CASES = [
+    *(
+        Case(name, dot(c, b), [f32(*sx), f32(*sy, seed=1)], ops=ops)
+        for name, (c, b, sx, sy, ops) in FORMS.items()
+    ),
+    *(
+        Case(f"dtype_{name}", dot(((1,), (0,)), preferred_element_type=to), [x.astype(dt), y.astype(dt)])
+        for name, (x, y, dt, to) in DTYPES.items()
+    ),
+    *(
+        Case(f"rows_{np.dtype(dt).name}", einsum("bi,bi->b"), [x.astype(dt), y.astype(dt)])
+        for x, y, dt in (
+            (f32(4, 200), f32(4, 200, seed=1), BF16),
+            (f32(4, 200), f32(4, 200, seed=1), np.float16),
+            (I32_EXTREME, I32_EXTREME, np.int32),
+            (ints(4, 9, low=-128, high=128), ints(4, 9, low=-128, high=128, seed=1), np.int8),
+            (ints(4, 9, low=0, high=2), ints(4, 9, low=0, high=2, seed=1), np.bool_),
+        )
+    ),
+    Case("f64", lambda x: x @ x.T, [f32(3, 4).astype(np.float64)], x64=True),
+    Case("i64_wraps", lambda x: x @ x, [np.array([[2**62, 3], [-(2**63), 5]])], x64=True),
+    Case("rows_i64", lambda x: jnp.einsum("bi,bi->b", x, x), [np.array([[2**53 + 1, 1]])], x64=True),
+    Case("mixed_dtypes", dot(((1,), (0,))), [ints(3, 4, dtype=np.int16), f32(4, 5)]),
+    Case("mixed_floats", dot(((1,), (0,))), [f32(3, 4).astype(np.float16), f32(4, 5)]),
+    Case("edge_values", lambda x: x @ jnp.ones((4, 3)), [EDGE]),
+    Case("precision", dot(((1,), (0,)), precision=lax.Precision.HIGHEST), [f32(3, 4), f32(4, 5)]),
+    Case(
+        "algorithm",
+        dot(((1,), (0,)), precision=lax.DotAlgorithmPreset.F32_F32_F32),
+        [f32(3, 4), f32(4, 5)],
+    ),
+    Case("weight", lambda x: x @ W.T, [f32(2, 3, 4)], spec=[("B", "T", 4)], also=[[f32(5, 1, 4)]]),
+    Case("weight_first", lambda x: jnp.einsum("ij,bj->ib", W, x), [f32(3, 4)], spec=[("B", 4)]),
+    Case(
+        "symbolic_batch",
+        einsum("bqhd,bkhd->bhqk"),
+        [f32(2, 5, 3, 4), f32(2, 6, 3, 4)],
+        spec=[("B", "Q", 3, 4), ("B", "K", 3, 4)],
+        also=[[f32(1, 1, 3, 4), f32(1, 7, 3, 4)]],
+    ),
+    Case(
+        "symbolic_free",
+        einsum("abk,kcd->abcd"),
+        [f32(2, 3, 4), f32(4, 5, 6)],
+        spec=[("A", "B", 4), (4, "C", "D")],
+        also=[[f32(1, 2, 4), f32(4, 3, 1)]],
+    ),
+    Case(
+        "symbolic_contraction",
+        einsum("bij,bji->b"),
+        [f32(2, 3, 4), f32(2, 4, 3)],
+        spec=[("B", "N", "M"), ("B", "M", "N")],
+        also=[[f32(1, 2, 5), f32(1, 5, 2)]],
+    ),
+    Case(
+        "ragged",
+        lambda x, y, sizes: jax.lax.ragged_dot(x, y, sizes),
+        [f32(8, 3), f32(3, 3, 4, seed=1), np.array([3, 0, 4], np.int32)],
+        also=[[f32(8, 3), f32(3, 3, 4, seed=1), np.array([0, 8, 0], np.int32)]],
+    ),
+]
