@@ -125,16 +125,19 @@ class _Normalizer:
     ) -> Atom | None:
         """An operand that broadcasts to ``atom`` where ``fits`` accepts its shape, else None."""
         maker = self.maker(atom)
-        if maker is None:
+        if maker is None or maker.primitive not in ("reshape", "broadcast_in_dim"):
             return None
         source = maker.inputs[0]
         if maker.primitive == "reshape":
-            small, big = source.aval.shape, atom.aval.shape
-            lead = len(big) - len(small)
-            if lead > 0 and big[:lead] == (1,) * lead and big[lead:] == small and fits(small):
+            target = atom.aval.shape
+            while target and target[0] == 1:  # leading unit axes come by broadcasting
+                target = target[1:]
+            if target == atom.aval.shape or not fits(target):
+                return None
+            if target == source.aval.shape:
                 return self.unbroadcast(source, site, eqns, fits) or source
-            return None
-        if maker.primitive != "broadcast_in_dim" or len(maker.inputs) != 1:
+            return self.reshaped(source, target, site, eqns)
+        if len(maker.inputs) != 1:
             return None
         shape, at = maker.params["shape"], maker.params["broadcast_dimensions"]
         rank = len(shape)
@@ -197,8 +200,11 @@ def _fold(eqn: Eqn) -> Lit | None:
     return Lit(np.broadcast_to(np.asarray(result, out.dtype), [int(d) for d in out.shape]).copy(), out)
 
 
-def _scalar(atom: Atom) -> Any:
-    """The value of a literal all of whose elements are equal, else None."""
+def _scalar(n: _Normalizer, atom: Atom) -> Any:
+    """The value of a literal all of whose elements are equal, broadcast or not, else None."""
+    maker = n.maker(atom)
+    if maker is not None and maker.primitive == "broadcast_in_dim":
+        atom = maker.inputs[0]
     if not isinstance(atom, Lit) or atom.value.size == 0:
         return None
     first = atom.value.reshape(-1)[0]
@@ -239,6 +245,9 @@ def _reshape(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
     maker = n.maker(source)
     if maker is not None and maker.primitive == "reshape" and maker.params["dimensions"] is None:
         return _reshape(n, replace(eqn, inputs=maker.inputs), eqns)
+    if maker is not None and maker.primitive == "broadcast_in_dim" and not maker.inputs[0].aval.shape:
+        params = {"shape": out.shape, "broadcast_dimensions": (), "sharding": None}
+        return replace(eqn, primitive="broadcast_in_dim", inputs=maker.inputs, params=params)
     return eqn
 
 
@@ -251,7 +260,7 @@ def _squeeze(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
 
 def _select_n(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
     which, *cases = eqn.inputs
-    chosen = _scalar(which)
+    chosen = _scalar(n, which)
     if chosen is not None:
         case = cases[int(chosen)]
         if case.aval.shape == eqn.outputs[0].aval.shape:
@@ -283,7 +292,8 @@ def _neutral(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
     """``x*1``, ``x/1``, ``x-0``, ``max(x, -inf)``, ``min(x, inf)``: exact for every x, NaN and -0.0 included."""
     x, y = eqn.inputs
     out = eqn.outputs[0].aval
-    side, value = (x, _scalar(y)) if _scalar(y) is not None else (y, _scalar(x))
+    right = _scalar(n, y)
+    side, value = (x, right) if right is not None else (y, _scalar(n, x))
     if value is None or side.aval != out:
         return eqn
     swapped = side is y

@@ -1,0 +1,215 @@
+"""Composites: a reference function in plain JAX, and the native form of what it computes.
+
+The reference is the specification. It is traced with the installed JAX at the shapes of a candidate and unified
+with the user's program; where they agree, one equation with the composite's name takes the place of the pattern
+and lowers by the composite's own rule. A miss leaves the program as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any
+
+from onnxproof.capture.program import Atom, Aval, Eqn, Lit, Program, Var
+from onnxproof.capture.simplify import drop_dead, map_bodies
+from onnxproof.capture.trace import program_of
+from onnxproof.errors import InternalError
+from onnxproof.lowering.registry import Rule, lowers
+from onnxproof.raising.match import Makers, Pattern, above, interior, unify
+
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way a candidate may read: the avals of the operands, and parameters of reference and rule."""
+
+    operands: tuple[Aval, ...]
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The equation that may be the root of a composite, with a way to look above it."""
+
+    root: Eqn
+    makers: Makers
+
+    @property
+    def out(self) -> Aval:
+        return self.root.outputs[0].aval
+
+    def above(self) -> Sequence[Eqn]:
+        """The root and the equations nearest above it."""
+        return above(self.root, self.makers)
+
+    def maker(self, atom: Atom, primitive: str) -> Eqn | None:
+        """The equation that made ``atom``, when it is an application of ``primitive``."""
+        eqn = self.makers.get(atom) if isinstance(atom, Var) else None
+        return eqn if eqn is not None and eqn.primitive == primitive else None
+
+
+Specs = Callable[[Candidate], Iterable[Variant]]
+Bind = Callable[[Sequence[Atom], Params], tuple[Sequence[Atom], Params] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A native form with its reference programs.
+
+    Attributes:
+        references: JAX functions ``f(*operands, **params)``, the spellings that occur.
+        root: the primitive of the last equation of every reference.
+        anchor: a rarer primitive that every reference holds; candidates without it are not traced.
+        specs: the variants under which a candidate is tried.
+        bind: turns bound operands and parameters into those of the rule, or refuses them.
+        min_opset: lowest opset that has the native form.
+        normalization: whether ``normalization_mode`` decides over it.
+    """
+
+    name: str
+    references: tuple[Callable[..., Any], ...]
+    root: str
+    anchor: str
+    specs: Specs
+    bind: Bind
+    min_opset: int = 0
+    normalization: bool = False
+
+
+COMPOSITES: dict[str, Composite] = {}
+
+
+def same_as_output(candidate: Candidate) -> Iterable[Variant]:
+    """One operand with the aval of the result; floating point only."""
+    if candidate.out.dtype.kind not in "iub":
+        yield Variant((candidate.out,))
+
+
+def keep(operands: Sequence[Atom], params: Params) -> tuple[Sequence[Atom], Params]:
+    """Bind every operand as it is."""
+    return operands, params
+
+
+def literal_scalars(*names: str) -> Bind:
+    """Bind the last operands, which have to be literal scalars, as float parameters of these names."""
+
+    def bind(operands: Sequence[Atom], params: Params) -> tuple[Sequence[Atom], Params] | None:
+        split = len(operands) - len(names)
+        values = operands[split:]
+        if not all(isinstance(v, Lit) and v.value.ndim == 0 for v in values):
+            return None
+        scalars = {n: float(v.value) for n, v in zip(names, values, strict=True) if isinstance(v, Lit)}
+        return operands[:split], {**params, **scalars}
+
+    return bind
+
+
+def composite(
+    name: str,
+    *,
+    references: Sequence[Callable[..., Any]],
+    root: str,
+    anchor: str,
+    specs: Specs = same_as_output,
+    bind: Bind = keep,
+    min_opset: int = 0,
+    normalization: bool = False,
+) -> Callable[[Rule], Rule]:
+    """Register a composite; the decorated rule is its native form (see :class:`Composite`)."""
+
+    def decorate(rule: Rule) -> Rule:
+        if name in COMPOSITES:
+            raise InternalError(f"two composites are named {name}")
+        COMPOSITES[name] = Composite(
+            name, tuple(references), root, anchor, specs, bind, min_opset, normalization
+        )
+        return lowers(name)(rule)
+
+    return decorate
+
+
+@lru_cache(maxsize=1024)
+def _pattern(reference: Callable[..., Any], variant: Variant) -> Pattern | None:
+    fn = partial(reference, **dict(variant.params)) if variant.params else reference
+    return Pattern.of(program_of(fn, variant.operands))
+
+
+@dataclass(slots=True)
+class _Raiser:
+    by_root: Mapping[str, Sequence[Composite]]
+    found: dict[str, int] = field(default_factory=dict)
+
+    def run(self, program: Program, outer: Makers) -> Program:
+        makers = {**outer, **{v: e for e in program.eqns for v in e.outputs}}
+        covered: set[Var] = set()
+        eqns: list[Eqn] = []
+        for eqn in reversed(program.eqns):
+            eqn = map_bodies(eqn, lambda body: self.run(body, makers))
+            eqns.append(self.raised(eqn, makers, covered))
+        return replace(program, eqns=tuple(reversed(eqns)))
+
+    def raised(self, eqn: Eqn, makers: Makers, covered: set[Var]) -> Eqn:
+        if eqn.outputs[0] in covered:
+            return eqn
+        composites = self.by_root.get(eqn.primitive)
+        if not composites:
+            return eqn
+        candidate = Candidate(eqn, makers)
+        near = {e.primitive for e in candidate.above()}
+        for composite in composites:
+            if composite.anchor not in near:
+                continue
+            for variant in composite.specs(candidate):
+                for reference in composite.references:
+                    new = self._try(composite, reference, variant, candidate, covered)
+                    if new is not None:
+                        self.found[composite.name] = self.found.get(composite.name, 0) + 1
+                        return new
+        return eqn
+
+    def _try(
+        self,
+        composite: Composite,
+        reference: Callable[..., Any],
+        variant: Variant,
+        candidate: Candidate,
+        covered: set[Var],
+    ) -> Eqn | None:
+        pattern = _pattern(reference, variant)
+        if pattern is None:
+            return None
+        bound = unify(pattern, candidate.root, candidate.makers)
+        if bound is None or any(v not in bound for v in pattern.program.inputs):
+            return None
+        operands = [bound[v] for v in pattern.program.inputs]
+        accepted = composite.bind(operands, dict(variant.params))
+        if accepted is None:
+            return None
+        covered.update(interior(pattern, bound))
+        inputs, params = accepted
+        return Eqn(composite.name, tuple(inputs), candidate.root.outputs, params, candidate.root.site)
+
+
+def raise_composites(program: Program, *, opset: int, normalization: bool = True) -> Program:
+    """Replace every pattern that a composite covers, the largest composites first.
+
+    Args:
+        normalization: whether native normalization operators may be used.
+    """
+    usable = [
+        c
+        for c in COMPOSITES.values()
+        if opset >= c.min_opset and (normalization or not c.normalization)
+    ]
+    present = {e.primitive for e in program.walk()}
+    by_root: dict[str, list[Composite]] = {}
+    for c in usable:
+        if c.anchor in present:
+            by_root.setdefault(c.root, []).append(c)
+    if not by_root:
+        return program
+    raiser = _Raiser(by_root)
+    return drop_dead(raiser.run(program, {}))
