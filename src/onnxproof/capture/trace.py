@@ -153,7 +153,7 @@ def _explain(err: Exception) -> OnnxProofError:
     first = str(err).strip().splitlines()[0] if str(err).strip() else ""
     text = f"{type(err).__name__}: {first}"
     name = type(err).__name__
-    if isinstance(err, jax.core.InconclusiveDimensionOperation):
+    if isinstance(err, jax.errors.InconclusiveDimensionOperation):
         return UnsupportedDimension(
             f"the callable needs to know more of a symbolic dimension: {first}",
             way_out='State it with constraints=("B >= 2",), or give that dimension as an integer.',

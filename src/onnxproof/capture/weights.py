@@ -1,14 +1,16 @@
 """Names for weights: the pytree path under which the callable holds each array.
 
-JAX keeps the identity of arrays through tracing, so an array found by walking the callable (its own pytree, the
-object a method is bound to, partial arguments, closures, defaults and the globals it names) is the same object
-as the constant in the trace. NumPy leaves are copied, and are matched by the address of their memory.
+JAX keeps the identity of arrays through tracing, so an array found by walking the callable (its own pytree,
+the object a method is bound to, partial arguments, closures, defaults and the globals it names) is the same
+object as the constant in the trace. NumPy leaves are copied, and are matched by the address of their memory.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +20,8 @@ import numpy as np
 from onnxproof.capture.program import Param
 
 _ATOMIC = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, type)
+_OPAQUE = frozenset({"jax", "jaxlib", "numpy", "onnxproof"})  # their objects hold no weights in their fields
+_LIBRARIES = _OPAQUE | {"flax", "equinox", "haiku"}  # their functions hold none in their globals
 _MAX_DEPTH = 8
 
 
@@ -35,9 +39,14 @@ class WeightNames:
         self._paths: dict[tuple[str, int], list[str]] = {}
         self._shapes: dict[tuple[str, int], tuple[tuple[int, ...], Any]] = {}
         self._keep: list[Any] = []
-        roots = [] if fn is None else list(_roots(fn))
-        holding = [(name, list(_leaves(obj))) for name, obj in roots]
-        holding = [(name, leaves) for name, leaves in holding if leaves]
+        holding: list[tuple[str, list[tuple[tuple[str, ...], Any]]]] = []
+        known: set[tuple[str, int]] = set()
+        for name, obj in () if fn is None else _roots(fn):
+            leaves = list(_leaves(obj))
+            keys = {key_of(leaf) for _, leaf in leaves}
+            if not keys <= known:  # else a second way to arrays that have names already
+                holding.append((name, leaves))
+                known |= keys
         alone = len(holding) == 1
         for name, leaves in holding:
             for path, leaf in leaves:
@@ -62,56 +71,65 @@ class WeightNames:
 
 
 def _roots(fn: Any) -> Iterator[tuple[str, Any]]:
-    """(name, object) pairs that may hold weights, nearest first, each object once."""
+    """(name, object) pairs that may hold weights, nearest first, each object once.
+
+    What a wrapper wraps comes before its own fields: those hold the same arrays under no useful path.
+    """
     seen: set[int] = set()
-    stack: list[tuple[Any, int]] = [(fn, 0)]
-    while stack:
-        obj, depth = stack.pop(0)
-        if id(obj) in seen or depth > _MAX_DEPTH:
+    opened: set[int] = set()
+    queue: deque[tuple[str, Any, int]] = deque([("", fn, 0)])
+    while queue:
+        name, obj, depth = queue.popleft()
+        if id(obj) in seen or depth > _MAX_DEPTH or isinstance(obj, _ATOMIC):
+            continue
+        wrapped = getattr(obj, "__wrapped__", None) if callable(obj) else None
+        if wrapped is not None and id(obj) not in opened:
+            opened.add(id(obj))
+            queue.extendleft([(name, obj, depth), (name, wrapped, depth + 1)])
             continue
         seen.add(id(obj))
         if isinstance(obj, functools.partial):
-            stack.append((obj.func, depth + 1))
-            named = [*((str(i), a) for i, a in enumerate(obj.args)), *obj.keywords.items()]
+            queue.append(("", obj.func, depth + 1))
+            names = _positional_names(obj.func, len(obj.args))
+            queue.extend((key, arg, depth + 1) for key, arg in zip(names, obj.args, strict=True))
+            queue.extend((key, arg, depth + 1) for key, arg in obj.keywords.items())
         elif isinstance(obj, types.MethodType):
-            stack.append((obj.__func__, depth + 1))
-            named = [("", obj.__self__)]
+            queue.append(("", obj.__self__, depth + 1))
+            queue.append(("", obj.__func__, depth + 1))
         elif isinstance(obj, types.FunctionType):
-            named = list(_function_cells(obj))
+            queue.extend((key, value, depth + 1) for key, value in _held_by_function(obj))
         else:
-            named = []
-            if callable(obj) and not isinstance(obj, type):
-                yield "", obj
-        wrapped = getattr(obj, "__wrapped__", None)
-        if wrapped is not None:
-            stack.append((wrapped, depth + 1))
-        for name, value in named:
-            if isinstance(value, _ATOMIC) or id(value) in seen:
-                continue
-            if isinstance(value, (functools.partial, types.FunctionType, types.MethodType)) or (
-                hasattr(value, "__wrapped__") and callable(value)
-            ):
-                if _is_library(value):
-                    continue
-                stack.append((value, depth + 1))
-            else:
-                seen.add(id(value))
-                yield name, value
+            yield name, _variables(obj)
 
 
-def _is_library(value: Any) -> bool:
-    module = getattr(value, "__module__", None) or ""
-    return module.partition(".")[0] in ("jax", "jaxlib", "numpy", "onnxproof")
+def _positional_names(fn: Any, count: int) -> list[str]:
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
+    return names + [str(i) for i in range(len(names), count)]
 
 
-def _function_cells(fn: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def _variables(obj: Any) -> Any:
+    """A Linen module that is bound keeps its variables in a scope; any other object stands for itself."""
+    linen = any((c.__module__, c.__name__) == ("flax.linen.module", "Module") for c in type(obj).__mro__)
+    return obj.variables if linen and obj.scope is not None else obj
+
+
+def _package(value: Any) -> str:
+    return (getattr(value, "__module__", None) or "").partition(".")[0]
+
+
+def _held_by_function(fn: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """The cells, the globals that the code names (not of libraries), and the defaults of a function."""
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
         except ValueError:  # a cell that is not filled yet holds nothing
             continue
-    names = [*fn.__code__.co_names]
-    for const in fn.__code__.co_consts:
+    names = [] if _package(fn) in _LIBRARIES else [*fn.__code__.co_names]
+    for const in fn.__code__.co_consts if names else ():
         if isinstance(const, types.CodeType):
             names += const.co_names
     for name in names:
@@ -157,7 +175,7 @@ def _attributes(obj: Any) -> Iterator[tuple[str, Any]]:
         obj, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
     ):
         return
-    if _is_library(type(obj)):
+    if _package(type(obj)) in _OPAQUE:
         return
     yield from getattr(obj, "__dict__", {}).items()
     for cls in type(obj).__mro__:

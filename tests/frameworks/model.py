@@ -1,0 +1,100 @@
+"""One row of the matrix: an architecture written in one framework, and what its file must do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+B, T = "B", "T"
+WIDTH, HEADS, LAYERS = 16, 2, 2
+VOCAB, CACHE, EXPERTS, TOP_K = 29, 16, 4, 2
+
+BATCHES = (1, 2, 3, 7)
+BATCHES_AND_TIMES = ((1, 1), (2, 5), (3, 16), (7, 1), (1, 16), (7, 5))
+
+
+@dataclass(frozen=True)
+class Model:
+    """An architecture, ready to be exported.
+
+    Attributes:
+        fn: takes arrays only.
+        inputs: what ``to_onnx`` gets: one entry for each argument of ``fn``.
+        make: concrete arguments at (batch, time).
+        weights: every array that ``fn`` holds, under the path that its initializer must carry.
+        timed: whether the inputs have the symbolic dimension ``T``.
+    """
+
+    fn: Callable[..., Any]
+    inputs: Sequence[Any]
+    make: Callable[[int, int], Sequence[Any]]
+    weights: Mapping[str, Any]
+    timed: bool = False
+
+    @property
+    def sizes(self) -> Sequence[tuple[int, int]]:
+        return BATCHES_AND_TIMES if self.timed else tuple((b, 0) for b in BATCHES)
+
+
+def perturbed(tree: Any, seed: int = 0) -> Any:
+    """``tree`` with every float leaf moved, so that no scale is 1, no bias 0 and no mean is missed."""
+    rng = np.random.default_rng(seed)
+
+    def move(path: tuple[Any, ...], leaf: Any) -> Any:
+        if not isinstance(leaf, (jax.Array, np.ndarray)) or not jnp.issubdtype(leaf.dtype, jnp.floating):
+            return leaf
+        if "var" in jax.tree_util.keystr(path[-3:]).lower():
+            return jnp.asarray(rng.uniform(0.5, 1.5, leaf.shape), leaf.dtype)
+        return jnp.asarray(np.asarray(leaf) + 0.1 * rng.normal(size=leaf.shape), leaf.dtype)
+
+    return jax.tree_util.tree_map_with_path(move, tree)
+
+
+def paths(tree: Any) -> dict[str, Any]:
+    """Array leaves of a pytree under their key paths."""
+    flat = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): leaf
+        for path, leaf in flat
+        if isinstance(leaf, (jax.Array, np.ndarray))
+    }
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def ids(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(sum(shape)).integers(0, VOCAB, shape).astype(np.int32)
+
+
+FEATURES = ((B, WIDTH),)
+IMAGE = ((B, 12, 12, 3),)
+IMAGE_NCHW = ((B, 3, 12, 12),)
+SEQUENCE = ((B, T, WIDTH),)
+TOKENS = (jax.ShapeDtypeStruct((B, T), jnp.int32),)
+
+
+def features(batch: int, time: int) -> tuple[Any, ...]:
+    return (floats(batch, WIDTH),)
+
+
+def image(batch: int, time: int) -> tuple[Any, ...]:
+    return (floats(batch, 12, 12, 3),)
+
+
+def image_nchw(batch: int, time: int) -> tuple[Any, ...]:
+    return (floats(batch, 3, 12, 12),)
+
+
+def sequence(batch: int, time: int) -> tuple[Any, ...]:
+    return (floats(batch, time, WIDTH),)
+
+
+def tokens(batch: int, time: int) -> tuple[Any, ...]:
+    return (ids(batch, time),)
