@@ -30,7 +30,7 @@ class InputSpecs:
     """The flat inputs of a callable and the way back to its arguments."""
 
     leaves: tuple[LeafSpec, ...]
-    treedef: Any  # of (args, dynamic kwargs)
+    treedef: Any  # of ([*args], dynamic kwargs): no arguments at all must not look like a scalar shape
     static_kwargs: Mapping[str, Any]
 
     def call(self, fn: Callable[..., Any], flat: Sequence[Any]) -> Any:
@@ -40,7 +40,8 @@ class InputSpecs:
 
 
 def _is_shape(value: Any) -> bool:
-    return type(value) is tuple and all(
+    """A tuple of dimensions, or a non-empty list of them."""
+    return (type(value) is tuple or (type(value) is list and bool(value))) and all(
         isinstance(d, (int, np.integer, str)) and not isinstance(d, bool) for d in value
     )
 
@@ -87,7 +88,7 @@ def parse_inputs(
     static = {k: v for k, v in kwargs.items() if _is_static(v)}
     dynamic = {k: v for k, v in kwargs.items() if k not in static}
     names = _argument_names(fn, len(args))
-    flat, treedef = jax.tree_util.tree_flatten_with_path((args, dynamic), is_leaf=_is_leaf)
+    flat, treedef = jax.tree_util.tree_flatten_with_path((list(args), dynamic), is_leaf=_is_leaf)
     leaves = []
     for path, value in flat:
         where = names[path[1].idx] if path[0].idx == 0 else str(path[1].key)
