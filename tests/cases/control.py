@@ -88,9 +88,7 @@ def _newton(x: Any) -> Any:
 
 
 def _while_dead(x: Any) -> Any:
-    return lax.while_loop(
-        lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * 2, s[1] + s[2]), (0, x, x)
-    )[1]
+    return lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * 2, s[1] + s[2]), (0, x, x))[1]
 
 
 def _batched_while(x: Any) -> Any:

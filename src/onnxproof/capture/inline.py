@@ -7,7 +7,7 @@ into ``Jaxpr``); whatever differs between them is evened out here and nowhere el
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ import numpy as np
 from jax.extend import core as jex_core
 
 from onnxproof.capture import keys
+from onnxproof.capture.draws import Draws
 from onnxproof.capture.keys import is_key
 from onnxproof.capture.program import (
     NOWHERE,
@@ -130,7 +131,7 @@ class Inliner:
         self.params: dict[Var, Param] = {}
         self._constants: dict[tuple[str, int], Atom] = {}
         self._keep: list[Any] = []
-        self._drawn: dict[Atom, np.ndarray[Any, Any]] = {}
+        self._draws = Draws(self.params)
         self._unknown_impl: dict[str, bool] = {}
         self.dropped: list[str] = []
 
@@ -219,16 +220,30 @@ class Inliner:
             return special(self, eqn, inputs, eqns, site)
         if eqn.effects and (dropped := self._effect(eqn, name, inputs, site)) is not None:
             return dropped
-        if (folded := self._drawn_at_export(eqn, inputs, site)) is not None:
-            return folded
-        if (moved := keys.moved_params(eqn)) is None and (words := keys.physical(eqn, site)) is not None:
-            return self._inline_traced(
-                jax.make_jaxpr(words)(*keys.structs(eqn.invars)), inputs, eqns, site
-            )
-        if name not in self._known and (body := self._impl_body(eqn)) is not None:
-            return self._inline_traced(body, inputs, eqns, site)
+        if (drawn := self._draws.results(eqn, inputs, site)) is not None:
+            atoms = [self._constant(array) for array in drawn]
+            for atom, array in zip(atoms, drawn, strict=True):
+                self._draws.mark(atom, array)
+            return atoms
+        moved = keys.moved_params(eqn)
+        if moved is None and (closed := self._replacement(eqn, site)) is not None:
+            if name in keys.DRAWS:  # what is computed from constants alone, here such as fold_in's datum, folds
+                for literal in (a for a in inputs if isinstance(a, Lit)):
+                    self._draws.mark(literal, literal.value)
+            return self._inline_traced(closed, inputs, eqns, site)
+        inputs += [Lit(np.zeros((), a.dtype), Aval((), a.dtype)) for a in keys.moved_indices(eqn)]
         params = {k: self._param(v, site) for k, v in (moved or eqn.params).items()}
-        return self._emit(name, inputs, eqn.outvars, params, eqns, site)
+        outputs = self._emit(name, inputs, eqn.outvars, params, eqns, site)
+        self._draws.note(eqn, inputs, outputs)
+        return outputs
+
+    def _replacement(self, eqn: Any, site: Site) -> Any | None:
+        """A trace to inline in place of an equation on keys, or of a primitive that has no rule."""
+        name = eqn.primitive.name
+        if name not in self._known and name not in keys.DRAWS and (body := self._impl_body(eqn)) is not None:
+            return body
+        words = keys.physical(eqn, site)
+        return None if words is None else jax.make_jaxpr(words)(*keys.structs(eqn.invars))
 
     def _inline_traced(
         self, closed: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
@@ -238,35 +253,6 @@ class Inliner:
         env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
         return self._inline(jaxpr, env, eqns, site, ("", ""))
-
-    def _drawn_at_export(
-        self, eqn: Any, inputs: Sequence[Atom], site: Site
-    ) -> Sequence[Atom] | None:
-        """The results of an equation on constant keys, or on what was drawn from them, when they are small."""
-        name = eqn.primitive.name
-        starts = name in keys.DRAWS
-        if not (starts or any(a in self._drawn for a in inputs)) or eqn.effects:
-            return None
-        values = [a.value if isinstance(a, Lit) else self._drawn.get(a) for a in inputs]
-        sizes = [to_aval(v.aval).size for v in eqn.outvars]
-        if any(v is None for v in values) or any(n is None or n > keys.MAX_FOLDED for n in sizes):
-            return None
-        fn = keys.physical(eqn, site)
-        if fn is None:
-            if any(_is_jaxpr(p) for value in eqn.params.values()
-                   for p in (value if isinstance(value, tuple) else (value,))):  # fmt: skip
-                return None
-            fn = partial(eqn.primitive.bind, **eqn.params)
-        else:
-            fn = jax.jit(fn)
-        results = jax.tree_util.tree_leaves(fn(*values))
-        atoms = []
-        for var, result in zip(eqn.outvars, results, strict=True):
-            array = np.asarray(result)
-            atom = self._constant(array)
-            self._drawn[atom] = array
-            atoms.append(atom)
-        return atoms
 
     def _emit(
         self,

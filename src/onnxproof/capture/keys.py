@@ -23,7 +23,6 @@ _GENERATORS = {
     "unsafe_rbg": jax_random.unsafe_rbg_prng_impl,
 }
 DRAWS = frozenset({"random_seed", "random_split", "random_fold_in", "random_bits"})
-MAX_FOLDED = 4096  # elements of a sample that is computed at export when its key is a constant
 
 
 def is_key(dtype: Any) -> bool:
@@ -86,7 +85,7 @@ def physical(eqn: Any, site: Site) -> Callable[..., Any] | None:
                 lambda words: generator.random_bits(words, params["bit_width"], tuple(params["shape"])),
             )
         return _fold_in(rank, eqn.invars[1].aval.ndim, generator.fold_in)
-    if not has_keys(eqn) or any(_is_jaxpr_like(v) for v in params.values()):
+    if not has_keys(eqn) or any(is_jaxpr_like(v) for v in params.values()):
         return None
     return _moved(eqn, site)
 
@@ -104,7 +103,8 @@ def _fold_in(keys: int, data: int, fn: Callable[..., Any]) -> Callable[..., Any]
     return fn
 
 
-def _is_jaxpr_like(value: Any) -> bool:
+def is_jaxpr_like(value: Any) -> bool:
+    """Whether a parameter is, or holds, a jaxpr."""
     items = value if isinstance(value, tuple) else (value,)
     return any(hasattr(v, "eqns") or hasattr(v, "jaxpr") for v in items)
 
@@ -131,9 +131,9 @@ def moved_params(eqn: Any) -> dict[str, Any] | None:
 
     Only the forms that samplers use are spelled out: elsewhere :func:`physical` serves.
     """
-    params, operand, out = dict(eqn.params), eqn.invars[0].aval, eqn.outvars[0].aval
-    if not is_key(out.dtype):
+    if not eqn.invars or not all(is_key(v.aval.dtype) for v in eqn.outvars):
         return None
+    params, operand, out = dict(eqn.params), eqn.invars[0].aval, eqn.outvars[0].aval
     words = key_words(out.dtype)
     extra = tuple(range(out.ndim, out.ndim + len(words)))
     match eqn.primitive.name:
@@ -144,6 +144,10 @@ def moved_params(eqn: Any) -> dict[str, Any] | None:
             params["limit_indices"] += words
             if params["strides"] is not None:
                 params["strides"] += (1,) * len(words)
+        case "dynamic_slice":
+            params["slice_sizes"] += words
+        case "dynamic_update_slice":
+            return params
         case "reshape":
             params["new_sizes"] += words
         case "transpose":
@@ -160,6 +164,16 @@ def moved_params(eqn: Any) -> dict[str, Any] | None:
         case _:
             return None
     return params
+
+
+def moved_indices(eqn: Any) -> list[Any]:
+    """The avals of the indices, all 0, that a dynamic slice of words takes beyond those of keys."""
+    name = eqn.primitive.name
+    if name not in ("dynamic_slice", "dynamic_update_slice") or not has_keys(eqn):
+        return []
+    if len(eqn.invars) == (1 if name == "dynamic_slice" else 2):
+        return []
+    return [eqn.invars[-1].aval for _ in key_words(eqn.outvars[0].aval.dtype)]
 
 
 def structs(invars: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
