@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onnxproof._allclose import allclose as allclose
     from onnxproof._api import to_onnx as to_onnx
+    from onnxproof.errors import (
+        ArtifactError as ArtifactError,
+    )
+    from onnxproof.errors import (
+        ConformanceError as ConformanceError,
+    )
+    from onnxproof.errors import (
+        EffectfulProgram as EffectfulProgram,
+    )
+    from onnxproof.errors import (
+        IllegalForTarget as IllegalForTarget,
+    )
+    from onnxproof.errors import (
+        InputSpecError as InputSpecError,
+    )
+    from onnxproof.errors import (
+        OnnxProofError as OnnxProofError,
+    )
+    from onnxproof.errors import (
+        UnsupportedDimension as UnsupportedDimension,
+    )
+    from onnxproof.errors import (
+        UnsupportedParam as UnsupportedParam,
+    )
+    from onnxproof.errors import (
+        UnsupportedPrimitive as UnsupportedPrimitive,
+    )
+    from onnxproof.functions import onnx_function as onnx_function
 
 __version__ = "0.1.0"
-_LAZY = {"to_onnx": "onnxproof._api"}
+
+_HOME = {
+    "to_onnx": "_api",
+    "allclose": "_allclose",
+    "onnx_function": "functions",
+    "ArtifactError": "errors",
+    "ConformanceError": "errors",
+    "EffectfulProgram": "errors",
+    "IllegalForTarget": "errors",
+    "InputSpecError": "errors",
+    "OnnxProofError": "errors",
+    "UnsupportedDimension": "errors",
+    "UnsupportedParam": "errors",
+    "UnsupportedPrimitive": "errors",
+}
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        import importlib
-
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"onnxproof.{home}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*globals(), *_HOME])

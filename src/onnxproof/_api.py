@@ -10,18 +10,56 @@ import onnx
 import onnx_ir as ir
 
 from onnxproof.artifact.save import ExportMode, save
+from onnxproof.capture.layout import with_channels_first
 from onnxproof.capture.trace import capture, x64
 from onnxproof.errors import InputSpecError, OpsetError
 from onnxproof.lowering.driver import load_rules, lower
 from onnxproof.passes.pipeline import PassContext, run
+from onnxproof.raising import load_composites
+from onnxproof.raising.composite import raise_composites
 
 MIN_OPSET, MAX_OPSET = 17, 28  # 28 is the newest that ONNX Runtime 1.32 takes
 NormalizationMode = Literal["auto", "prefer_native", "force_decomposed"]
+Inputs = Sequence[Any] | Mapping[str, Any]
 
 
+@overload
 def to_onnx(
     fn: Callable[..., Any],
-    inputs: Sequence[Any] | Mapping[str, Any],
+    inputs: Inputs,
+    input_params: Mapping[str, Any] | None = ...,
+    model_name: str | None = ...,
+    opset: int = ...,
+    *,
+    return_mode: Literal["proto"] = ...,
+    **options: Any,
+) -> onnx.ModelProto: ...
+@overload
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Inputs,
+    input_params: Mapping[str, Any] | None = ...,
+    model_name: str | None = ...,
+    opset: int = ...,
+    *,
+    return_mode: Literal["ir"],
+    **options: Any,
+) -> ir.Model: ...
+@overload
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Inputs,
+    input_params: Mapping[str, Any] | None = ...,
+    model_name: str | None = ...,
+    opset: int = ...,
+    *,
+    return_mode: Literal["file"],
+    output_path: str | os.PathLike[str],
+    **options: Any,
+) -> str: ...
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Inputs,
     input_params: Mapping[str, Any] | None = None,
     model_name: str | None = None,
     opset: int = 23,
@@ -31,6 +69,8 @@ def to_onnx(
     enable_double_precision: bool = False,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
     export_mode: ExportMode = "standard",
     normalization_mode: NormalizationMode = "auto",
     target: str = "ort-cpu",
@@ -38,36 +78,115 @@ def to_onnx(
     drop_effects: Collection[str] = (),
     external_data: bool | None = None,
     strip_provenance: bool = False,
-) -> Any:
-    """Export ``fn`` to ONNX."""
+) -> onnx.ModelProto | ir.Model | str:
+    """Export a JAX callable to ONNX.
+
+    Args:
+        fn: anything that JAX can trace: a function, a jitted function, a module object, a partial.
+        inputs: one entry for each positional argument (or a mapping by name): a shape such as ``("B", 16)``,
+            an array, a ``jax.ShapeDtypeStruct`` (strings allowed in its shape), or a pytree of these. Dimensions
+            are integers, names, or expressions such as ``"2*T"``.
+        input_params: keyword arguments. Arrays and specs become inputs; plain Python values are fixed.
+        model_name: name of the graph; the callable's name by default.
+        opset: ONNX opset, 17 to 28.
+        return_mode: ``"proto"`` gives a ``ModelProto``, ``"ir"`` an ``onnx_ir.Model``, ``"file"`` writes to
+            ``output_path`` and gives the path.
+        enable_double_precision: trace with 64-bit types.
+        input_names, output_names: one name for each tensor, pytrees flattened in JAX's order. By default names
+            come from arguments and from paths in the result.
+        inputs_as_nchw, outputs_as_nchw: positions of arrays that the model takes or gives with channels first
+            where the callable has them last.
+        export_mode: ``"web"`` writes one self-contained file; ``"standard"`` moves weights beyond 1.5 GiB to
+            a file beside the model.
+        normalization_mode: ``"auto"`` uses native normalization operators where they passed the accuracy gate,
+            ``"prefer_native"`` wherever the schema allows, ``"force_decomposed"`` never.
+        target: the runtime whose kernels the graph must fit.
+        constraints: facts on dimensions, such as ``"T >= 2"``.
+        drop_effects: kinds of effects to leave out: ``"debug"``, ``"checks"``.
+        external_data: True or False to decide over the side file yourself.
+        strip_provenance: leave out scopes, primitives and source lines.
+
+    Raises:
+        InputSpecError, NameCollision: inputs, outputs or options are not described well.
+        TraceError, NestedTraceError: the callable can't be traced here.
+        UnsupportedPrimitive, UnsupportedParam, UnsupportedDimension, UnsupportedDtype, EffectfulProgram: the
+            program can't be exported faithfully.
+        OpsetError, IllegalForTarget: the opset or the target lacks what the program needs.
+        ArtifactError: the file can't be written.
+    """
     _check_choice("return_mode", return_mode, ("proto", "ir", "file"))
+    _check_choice("export_mode", export_mode, ("standard", "web"))
+    _check_choice(
+        "normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed")
+    )
+    _check_choices("drop_effects", drop_effects, ("debug", "checks"))
     _check_opset(opset)
     if return_mode == "file" and output_path is None:
-        raise InputSpecError('return_mode="file" needs output_path')
-    with x64(enable_double_precision):
-        traced = capture(
-            fn,
-            inputs,
-            known=load_rules(),
-            input_params=input_params,
-            names_in=input_names,
-            names_out=output_names,
-            constraints=constraints,
-            drop_effects=drop_effects,
+        raise InputSpecError(
+            'return_mode="file" needs an output_path', way_out='For example output_path="model.onnx".'
         )
-    name = model_name or _name_of(fn)
-    model = lower(traced.program, opset=opset, name=name, provenance=not strip_provenance)
-    run(model, PassContext(opset, target, provenance=not strip_provenance))
+    model = _build(
+        fn,
+        inputs,
+        input_params,
+        model_name or _name_of(fn),
+        opset,
+        double=enable_double_precision,
+        names=(input_names, output_names),
+        nchw=(inputs_as_nchw or (), outputs_as_nchw or ()),
+        normalization=normalization_mode != "force_decomposed",
+        constraints=constraints,
+        drop_effects=drop_effects,
+        context=PassContext(opset, target, provenance=not strip_provenance),
+    )
     if return_mode == "ir":
         return model
-    if return_mode == "file":
-        assert output_path is not None
+    if return_mode == "file" and output_path is not None:
         return str(save(model, output_path, mode=export_mode, external_data=external_data)[0])
     return ir.to_proto(model)
 
 
+def _build(
+    fn: Callable[..., Any],
+    inputs: Inputs,
+    input_params: Mapping[str, Any] | None,
+    name: str,
+    opset: int,
+    *,
+    double: bool,
+    names: tuple[Sequence[str] | None, Sequence[str] | None],
+    nchw: tuple[Sequence[int], Sequence[int]],
+    normalization: bool,
+    constraints: Sequence[str],
+    drop_effects: Collection[str],
+    context: PassContext,
+) -> ir.Model:
+    """trace → raise → lower → passes."""
+    load_composites()
+    known = load_rules()
+    with x64(double):
+        traced = capture(
+            fn,
+            inputs,
+            known=known,
+            input_params=input_params,
+            names_in=names[0],
+            names_out=names[1],
+            constraints=constraints,
+            drop_effects=drop_effects,
+        )
+        program = with_channels_first(traced.program, *nchw)
+        program = raise_composites(program, opset=opset, normalization=normalization)
+        model = lower(program, opset=opset, name=name, provenance=context.provenance)
+    if traced.dropped:
+        model.metadata_props["onnxproof.dropped_effects"] = "; ".join(traced.dropped)
+    run(model, context)
+    return model
+
+
 def _name_of(fn: Callable[..., Any]) -> str:
-    return getattr(fn, "__name__", None) or type(fn).__name__
+    name = getattr(fn, "__name__", None)
+    return name if isinstance(name, str) and name.isidentifier() else type(fn).__name__
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -75,8 +194,16 @@ def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise InputSpecError(f"{name}={value!r}; it is one of {', '.join(map(repr, choices))}")
 
 
+def _check_choices(name: str, values: Collection[str], choices: Sequence[str]) -> None:
+    if isinstance(values, str):
+        raise InputSpecError(f"{name}={values!r} is a string", way_out=f"Give a tuple: {name}=({values!r},).")
+    for value in values:
+        _check_choice(name, value, choices)
+
+
 def _check_opset(opset: Any) -> None:
-    if not isinstance(opset, int) or not MIN_OPSET <= opset <= MAX_OPSET:
+    if not isinstance(opset, int) or isinstance(opset, bool) or not MIN_OPSET <= opset <= MAX_OPSET:
         raise OpsetError(
-            f"opset={opset!r} is out of range", way_out=f"Use an integer from {MIN_OPSET} to {MAX_OPSET}."
+            f"opset={opset!r} is out of range",
+            way_out=f"Use an integer from {MIN_OPSET} to {MAX_OPSET}.",
         )

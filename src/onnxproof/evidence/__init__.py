@@ -1,1 +1,1 @@
-"""What a file computes, judged from outside: it sees files only, never how they were made."""
+"""What a runtime computes from a file, held against what the model computes."""

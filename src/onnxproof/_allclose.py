@@ -1,0 +1,90 @@
+"""``allclose``: one model file, one set of inputs, two answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from onnxproof.errors import InputSpecError
+from onnxproof.evidence.compare import difference, join_complex, report
+from onnxproof.evidence.references.jax import JaxReference
+from onnxproof.evidence.runtimes.ort import OrtSession
+
+Array = np.ndarray[Any, Any]
+
+
+def allclose(
+    fn: Callable[..., Any],
+    model: Any,
+    inputs: Sequence[Any],
+    rtol: float | None = None,
+    atol: float | None = None,
+    *,
+    input_params: Mapping[str, Any] | None = None,
+    enable_double_precision: bool = False,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+) -> tuple[bool, str]:
+    """Run ``fn`` in JAX and ``model`` in ONNX Runtime (CPU) on the same inputs and compare.
+
+    Args:
+        fn: the callable that was exported.
+        model: path, bytes or ``ModelProto``.
+        inputs: concrete arguments; a shape tuple of integers stands for standard normal float32 values.
+        rtol, atol: of inexact outputs, ``|got - want| <= atol + rtol * |want|``; by dtype when not given (1e-5
+            for float32). Other outputs have to be equal.
+        input_params: the keyword arguments of the export.
+
+    Returns:
+        Whether all outputs match, and a message that names the worst output and index, both values, and the
+        error of both against a float64 run where the callable has one.
+
+    Raises:
+        InputSpecError: an input is not an array.
+        ArtifactError, ConformanceError: the model can't be loaded or run.
+    """
+    params = dict(input_params or {})
+    args = [_concrete(i, x) for i, x in enumerate(inputs)]
+    static = {k: v for k, v in params.items() if not hasattr(v, "dtype")}
+    dynamic = {k: v for k, v in params.items() if k not in static}
+    session = OrtSession(model if not isinstance(model, os.PathLike) else os.fspath(model))
+    flat = [_feed(x) for x in jax.tree_util.tree_leaves((args, dynamic))]
+    for i in inputs_as_nchw or ():
+        flat[i] = np.moveaxis(flat[i], -1, 1)
+    got = session.run(flat)
+    for i in outputs_as_nchw or ():
+        got[i] = np.moveaxis(got[i], 1, -1)
+    double = enable_double_precision or bool(jax.config.jax_enable_x64)
+    reference = JaxReference(fn, {**static, **dynamic}, double=double)
+    want = reference.run(args)
+    if len(got) != len(want):
+        return False, f"the model has {len(got)} outputs, the callable {len(want)}"
+    results = [
+        difference(join_complex(g, w), w, rtol, atol) for g, w in zip(got, want, strict=True)
+    ]
+    text = report(session.output_names, results, reference.oracle(args), ("ONNX Runtime", "JAX"))
+    return all(r.matches for r in results), text
+
+
+def _concrete(position: int, value: Any) -> Any:
+    if isinstance(value, (tuple, list)) and value and all(type(d) is int for d in value):
+        return np.random.default_rng(position).normal(size=tuple(value)).astype(np.float32)
+    if isinstance(value, (tuple, list)) and any(isinstance(d, str) for d in value):
+        raise InputSpecError(
+            f"input {position} has symbolic dimensions: {value!r}", way_out="Give concrete arrays to compare on."
+        )
+    return value
+
+
+def _feed(leaf: Any) -> Array:
+    """An argument as the graph takes it: keys as words, complex numbers as pairs, 32 bits where JAX narrows."""
+    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype) if not hasattr(leaf, "dtype") else array.dtype
+    array = array.astype(dtype)
+    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array

@@ -1,0 +1,1 @@
+"""What a model computes by itself; each reference imports its framework when it is used."""

@@ -1,0 +1,1 @@
+"""Adapters to runtimes; each imports its runtime when it is used."""
