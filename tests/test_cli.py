@@ -1,0 +1,241 @@
+"""The ``onnxproof`` command as people run it: in a process of its own, in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import onnxproof
+
+SRC = Path(onnxproof.__file__).resolve().parent.parent
+
+MODELS = """
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+
+def fn(x, mask):
+    return jnp.tanh(x), mask
+
+
+def pair(x, *, scale):
+    return x * scale
+
+
+def batch(batch):
+    return batch["image"] + batch["offset"]
+
+
+def build():
+    weight = jnp.arange(12.0).reshape(3, 4)
+    return lambda x: x @ weight
+
+
+class Net:
+    def __init__(self):
+        self.weight = jnp.ones((3, 4))
+
+    def __call__(self, x):
+        return x @ self.weight
+
+    def doubled(self, x):
+        return 2 * self(x)
+
+
+net = Net()
+number = 3
+
+
+def raises(x):
+    raise RuntimeError("no luck today")
+
+
+def broken_builder():
+    raise RuntimeError("no weights here")
+
+
+def prints(x):
+    jax.debug.print("x is {}", x)
+    return x + 1
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+def onnxproof_command(folder: Path, *args: str) -> Done:
+    env = {**os.environ, "PYTHONPATH": str(SRC), "COLUMNS": "200", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "onnxproof", *args],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "models.py").write_text(MODELS)
+    (package / "fails.py").write_text("import a_package_that_is_not_there\n")
+    return tmp_path
+
+
+def shapes(path: Path) -> dict[str, list[int | str]]:
+    """Dimensions of every graph input and output by name."""
+    graph = onnx.load(path).graph
+    return {
+        v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+        for v in (*graph.input, *graph.output)
+    }
+
+
+def test_version(tmp_path: Path) -> None:
+    done = onnxproof_command(tmp_path, "--version")
+    assert (done.code, done.out) == (0, f"onnxproof {onnxproof.__version__}\n")
+
+
+def test_help_names_the_commands(tmp_path: Path) -> None:
+    done = onnxproof_command(tmp_path, "--help")
+    assert done.code == 0
+    assert "export" in done.out
+    assert "demo" in done.out
+
+
+def test_export_writes_a_model_that_runs_and_a_summary(folder: Path) -> None:
+    done = onnxproof_command(
+        folder, "export", "pkg.models:fn", "-i", "x=B,16", "-i", "mask=B,T:bool", "-o", "model.onnx"
+    )
+    assert done.code == 0, done.err
+    for text in ("x  float32[B, 16]", "mask  bool[B, T]", "opset", "Tanh 1", "model.onnx"):
+        assert text in done.out
+    session = ort.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    x = np.linspace(-2, 2, 48, dtype=np.float32).reshape(3, 16)
+    out, mask = session.run(None, {"x": x, "mask": np.ones((3, 5), bool)})
+    np.testing.assert_allclose(out, np.tanh(x), rtol=1e-6)
+    assert mask.shape == (3, 5)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Arguments of ``export`` after the target, and the shapes that the file must declare."""
+
+    target: str
+    args: Sequence[str]
+    shapes: dict[str, list[int | str]]
+
+
+ROWS = {
+    "builder": Row("pkg.models:build", ["-i", "x=B,3"], {"x": ["B", 3], "output": ["B", 4]}),
+    "class": Row("pkg.models:Net", ["-i", "x=B,3"], {"x": ["B", 3], "output": ["B", 4]}),
+    "object": Row("pkg.models:net", ["-i", "x=2,3"], {"x": [2, 3], "output": [2, 4]}),
+    "method": Row("pkg.models:net.doubled", ["-i", "B,3"], {"x": ["B", 3], "output": ["B", 4]}),
+    "file": Row("pkg/models.py:net", ["-i", "x=B,3"], {"x": ["B", 3], "output": ["B", 4]}),
+    "renamed": Row(
+        "pkg.models:net",
+        ["-i", "image=B,3", "--output-name", "logits"],
+        {"image": ["B", 3], "logits": ["B", 4]},
+    ),
+    "any order": Row(
+        "pkg.models:fn",
+        ["-i", "mask=B:bool", "-i", "x=B,2*T"],
+        {"x": ["B", "2*T"], "mask": ["B"], "output.0": ["B", "2*T"], "output.1": ["B"]},
+    ),
+    "fixed": Row("pkg.models:pair", ["-i", "x=B", "--fix", "scale=2.5"], {"x": ["B"], "output": ["B"]}),
+    "keyword": Row(
+        "pkg.models:pair", ["-i", "x=B", "-i", "scale="], {"x": ["B"], "scale": [], "output": ["B"]}
+    ),
+    "dict": Row(
+        "pkg.models:batch",
+        ["-i", "batch.image=B,4", "-i", "batch.offset=4"],
+        {"batch.image": ["B", 4], "batch.offset": [4], "output": ["B", 4]},
+    ),
+    "dropped effect": Row(
+        "pkg.models:prints", ["-i", "x=B", "--drop-effect", "debug"], {"x": ["B"], "output": ["B"]}
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
+def test_export(folder: Path, row: Row) -> None:
+    done = onnxproof_command(folder, "export", row.target, *row.args, "-o", "out.onnx")
+    assert done.code == 0, done.err
+    assert shapes(folder / "out.onnx") == row.shapes
+
+
+def test_export_options_reach_the_file(folder: Path) -> None:
+    done = onnxproof_command(
+        folder, "export", "pkg.models:net", "-i", "x=B,3", "--opset", "18", "--double", "--external-data",
+        "--model-name", "tiny", "--strip-provenance", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    assert facts["opset"] == 18
+    assert facts["name"] == "tiny"
+    assert facts["inputs"] == [{"name": "x", "dtype": "float64", "shape": ["B", 3]}]
+    assert list(facts["files"]) == ["net.onnx", "net.onnx.data"]
+    assert facts["files"]["net.onnx.data"] == (folder / "net.onnx.data").stat().st_size
+    model = onnx.load(folder / "net.onnx")
+    assert model.graph.name == "tiny"
+    assert not any(node.metadata_props for node in model.graph.node)
+
+
+WRONG = {  # arguments, exit code, words that the message must hold
+    "no colon": (["pkg.models"], 2, ["MODULE:NAME"]),
+    "no module": (["pkg.modles:fn"], 2, ["pkg.modles"]),
+    "no name": (["pkg.models:nett"], 2, ["nett", "net"]),
+    "no dtype": (["pkg.models:fn", "-i", "x=B:floot"], 2, ["floot"]),
+    "64 bits": (["pkg.models:net", "-i", "x=B,3:float64"], 2, ["--double"]),
+    "unknown input": (["pkg.models:fn", "-i", "x=B", "-i", "msk=B"], 2, ["msk", "mask"]),
+    "twice": (["pkg.models:net", "-i", "x=B,3", "-i", "x=B,3"], 2, ["twice"]),
+    "unknown option": (["pkg.models:net", "--no-such-thing"], 2, ["--no-such-thing"]),
+    "not callable": (["pkg.models:number", "-i", "x=B"], 1, ["int"]),
+    "import fails": (["pkg.fails:fn"], 1, ["a_package_that_is_not_there"]),
+    "builder fails": (["pkg.models:broken_builder", "-i", "x=B"], 1, ["no weights here", "models.py:"]),
+    "callable fails": (["pkg.models:raises", "-i", "x=B"], 1, ["no luck today"]),
+    "effect": (["pkg.models:prints", "-i", "x=B"], 1, ["debug"]),
+    "opset": (["pkg.models:net", "-i", "x=B,3", "--opset", "3"], 1, ["opset=3"]),
+    "no folder": (["pkg.models:net", "-i", "x=B,3", "-o", "nowhere/out.onnx"], 1, ["nowhere"]),
+}
+
+
+@pytest.mark.parametrize(("args", "code", "words"), WRONG.values(), ids=list(WRONG))
+def test_errors_are_short_and_leave_no_file(
+    folder: Path, args: list[str], code: int, words: list[str]
+) -> None:
+    before = sorted(folder.rglob("*.onnx*"))
+    done = onnxproof_command(folder, "export", *args)
+    assert done.code == code, done.out + done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert "onnxproof itself failed" not in done.err
+    assert all(word in done.err for word in words), done.err
+    assert sorted(folder.rglob("*.onnx*")) == before
+
+
+def test_debug_shows_the_traceback(folder: Path) -> None:
+    done = onnxproof_command(folder, "export", "pkg.models:raises", "-i", "x=B", "--debug")
+    assert done.code == 1
+    assert "Traceback" in done.err
+    assert "no luck today" in done.err
