@@ -48,7 +48,7 @@ def save(
     try:
         if not target.parent.is_dir():
             raise ArtifactError(
-                f"the folder {str(target.parent)!r} does not exist", way_out="Create it first."
+                f"{str(target)!r} can't be written: its folder does not exist", way_out="Create it first."
             )
         if target.is_dir():
             raise ArtifactError(f"{str(target)!r} is a folder", way_out="Give a file name.")

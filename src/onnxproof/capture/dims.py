@@ -197,6 +197,54 @@ def _terms(expr: Expr) -> dict[str, int] | None:
     return None
 
 
-def onnx_text(dim: Dim) -> str:
-    """The text that an ONNX ``dim_param`` carries for ``dim``."""
-    return str(dim)
+def difference(a: Dim, b: Dim) -> int | None:
+    """``a - b`` where that is one number whatever the variables are, else None."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    if a == b:
+        return 0
+    terms = _terms(Op("sub", *(Num(d) if isinstance(d, int) else parse(d) for d in (a, b))))
+    if terms is None or any(factor for name, factor in terms.items() if name):
+        return None
+    return terms.get("", 0)
+
+
+def minus(a: Dim, b: Dim) -> Dim:
+    """``a - b`` as a dimension."""
+    number = difference(a, b)
+    return SymDim(f"{a} - ({b})") if number is None else number
+
+
+def check_constraints(constraints: Sequence[str]) -> None:
+    """Refuse constraints on one variable that no integer can meet.
+
+    Raises:
+        UnsupportedDimension: bounds of a variable contradict each other.
+    """
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    for text in constraints:
+        for sign in (">=", "<=", "=="):
+            left, found, right = text.partition(sign)
+            if found:
+                _bound(Op("sub", parse(left), parse(right)), sign, low, high)
+                break
+    for name, least in low.items():
+        if name in high and least > high[name]:
+            raise UnsupportedDimension(
+                f"the constraints on {name!r} contradict each other: at least {least}, at most {high[name]}",
+                way_out="Correct `constraints`.",
+            )
+
+
+def _bound(difference: Expr, sign: str, low: dict[str, int], high: dict[str, int]) -> None:
+    """Take ``difference sign 0`` into the bounds, when it is linear in one variable."""
+    linear = _linear(difference)
+    if linear is None:
+        return
+    name, factor, offset = linear
+    if sign == "==" or (sign == ">=") == (factor > 0):
+        low[name] = max(low.get(name, 0), -((offset * (1 if factor > 0 else -1)) // abs(factor)))
+    if sign == "==" or (sign == "<=") == (factor > 0):
+        most = (-offset if factor > 0 else offset) // abs(factor)
+        high[name] = min(high.get(name, most), most)

@@ -32,7 +32,7 @@ from onnxproof.capture.program import (
 )
 from onnxproof.capture.sites import SiteFinder, boundary_of
 from onnxproof.capture.weights import WeightNames, key_of
-from onnxproof.errors import EffectfulProgram, InternalError, UnsupportedParam
+from onnxproof.errors import EffectfulProgram, InternalError, TraceError, UnsupportedParam
 
 FUNCTION_MARK = "onnxproof_function:"
 
@@ -156,6 +156,11 @@ class Inliner:
         known = self._constants.get(key)
         if known is not None:
             return known
+        if isinstance(value, jax.core.Tracer):
+            raise TraceError(
+                f"the callable uses a tracer of another trace: {value}",
+                way_out="It kept a traced value in a global, an attribute or a closure; return it instead.",
+            )
         self._keep.append(value)
         array = value
         if hasattr(value, "dtype") and is_key(value.dtype):

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.export
 import numpy as np
 
+from onnxproof.capture import dims
 from onnxproof.capture.program import Dim, SymDim
 from onnxproof.capture.weights import path_parts
 from onnxproof.errors import InputSpecError, NameCollision, UnsupportedDimension
@@ -88,6 +90,7 @@ def parse_inputs(
     static = {k: v for k, v in kwargs.items() if _is_static(v)}
     dynamic = {k: v for k, v in kwargs.items() if k not in static}
     names = _argument_names(fn, len(args))
+    _check_binding(fn, args, kwargs)
     flat, treedef = jax.tree_util.tree_flatten_with_path((list(args), dynamic), is_leaf=_is_leaf)
     leaves = []
     for path, value in flat:
@@ -121,7 +124,19 @@ def _leaf(name: str, value: Any) -> LeafSpec:
         )
     if dtype is None:
         dtype = np.dtype("float64" if jax.config.jax_enable_x64 else "float32")
+    elif not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        dtype = _canonical(name, dtype)
     return LeafSpec(name, tuple(_dim(name, d) for d in shape), dtype)
+
+
+def _canonical(name: str, dtype: Any) -> np.dtype[Any]:
+    """The dtype as JAX takes it: 64-bit types are narrowed unless 64-bit mode is on."""
+    if np.dtype(dtype).kind in "OSUMm":
+        raise InputSpecError(
+            f"input {name!r} has the dtype {dtype}, which JAX does not have",
+            way_out="Use a numeric or boolean dtype.",
+        )
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
 
 
 def _dim(name: str, dim: Any) -> int | str:
@@ -162,6 +177,20 @@ def _argument_names(fn: Callable[..., Any], count: int) -> list[str]:
     return names[:count]
 
 
+def _check_binding(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # a builtin without a signature: the trace will tell
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as err:
+        raise InputSpecError(
+            f"the inputs do not fit the callable: {err}; it takes {signature}",
+            way_out="Give one entry in `inputs` for each argument; keyword arguments go in `input_params`.",
+        ) from err
+
+
 def _renamed(leaves: list[LeafSpec], names: Sequence[str]) -> list[LeafSpec]:
     if isinstance(names, str) or len(names) != len(leaves):
         raise InputSpecError(
@@ -183,8 +212,16 @@ def _check_unique(names: Sequence[str], kind: str) -> None:
         raise InputSpecError(f"an {kind} has an empty name")
 
 
-def output_names(paths: Sequence[tuple[Any, ...]], given: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of outputs: those given, else ``output`` or the path of each leaf in the result."""
+def output_names(
+    paths: Sequence[tuple[Any, ...]], given: Sequence[str] | None, inputs: Sequence[str]
+) -> tuple[str, ...]:
+    """Names of outputs: those given, else ``output`` or the path of each leaf in the result.
+
+    A path that is also the name of an input gets ``output.`` in front.
+
+    Raises:
+        NameCollision: two outputs, or an input and an output, ask for one name.
+    """
     if given is not None:
         if isinstance(given, str) or len(given) != len(paths):
             raise InputSpecError(
@@ -196,9 +233,15 @@ def output_names(paths: Sequence[tuple[Any, ...]], given: Sequence[str] | None) 
         names = []
         for path in paths:
             parts = path_parts(path)
-            numbered = not parts or parts[0].isdigit()
+            numbered = not parts or parts[0].isdigit() or ".".join(parts) in inputs
             names.append(".".join(("output", *parts) if numbered else parts))
     _check_unique(names, "output")
+    both = sorted(set(names) & set(inputs))
+    if both:
+        raise NameCollision(
+            f"{', '.join(map(repr, both))} names an input and an output",
+            way_out="Give distinct names with `input_names` or `output_names`.",
+        )
     return tuple(names)
 
 
@@ -210,8 +253,7 @@ def symbolic_avals(
     Raises:
         UnsupportedDimension: JAX can't parse a dimension, or the constraints contradict each other.
     """
-    import jax.export
-
+    dims.check_constraints(constraints)
     try:
         scope = jax.export.SymbolicScope(tuple(constraints))
         out = []

@@ -75,7 +75,7 @@ def capture(
     avals = symbolic_avals(specs.leaves, constraints)
     closed, shape = _trace(fn, specs, avals)
     leaves = jax.tree_util.tree_flatten_with_path(shape)[0]
-    outputs = output_names([path for path, _ in leaves], names_out)
+    outputs = output_names([path for path, _ in leaves], names_out, [leaf.name for leaf in specs.leaves])
     inliner = Inliner(WeightNames(fn), known, drop_effects)
     program = inliner.program(closed, [leaf.name for leaf in specs.leaves], outputs)
     program = normalize(program)
