@@ -1,0 +1,163 @@
+"""Exponentials, logarithms, trigonometric and hyperbolic functions.
+
+ONNX has no expm1, log1p, exp2, log2, cbrt and atan2: they are spelled so that the *relative* error is a few units in
+the last place, next to zero too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxproof.lowering.algebra import Num, formula
+from onnxproof.lowering.emit import F64, Ctx
+from onnxproof.lowering.registry import lowers
+
+_LN2 = math.log(2)
+
+
+@lowers("exp", accuracy=None)
+def exp(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Exp", x)
+
+
+@lowers("log", accuracy=None)
+def log(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Log", x)
+
+
+@lowers("sin", accuracy=None)
+def sin(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Sin", x)
+
+
+@lowers("cos", accuracy=None)
+def cos(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Cos", x)
+
+
+@lowers("tanh", accuracy=None)
+def tanh(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Tanh", x)
+
+
+@lowers("exp2", accuracy=None)
+@formula
+def exp2(x: Num) -> Num:
+    return (x * _LN2).do("Exp")
+
+
+@lowers("log2", accuracy=None)
+@formula
+def log2(x: Num) -> Num:
+    return x.do("Log") * (1 / _LN2)
+
+
+@lowers("log1p", accuracy=None)
+@formula
+def log1p(x: Num) -> Num:
+    return log1p_of(x)
+
+
+def log1p_of(x: Num) -> Num:
+    """log(1 + x) and, to first order, what rounding took from 1 + x (W. Kahan's correction)."""
+    info = np.finfo(x.dtype)
+    u = 1 + x
+    # Clipped so that the correction is 0, not NaN, at u = 0 and u = inf.
+    v = u.clip(float(info.tiny), float(info.max))
+    return u.do("Log") + (x - (v - 1)) / v
+
+
+@lowers("expm1", accuracy=None)
+@formula
+def expm1(x: Num) -> Num:
+    return expm1_of(x)
+
+
+def expm1_of(x: Num) -> Num:
+    """exp(x) - 1 without cancellation: 2 sinh(x/2) exp(x/2), or near 0 from tanh(x/2)."""
+    if x.dtype != F64:
+        # Bounded below, as -inf * 0 would be NaN.
+        half = Num(x.ctx, x.ctx.op("Max", x.value, x.ctx.like(-100, x.value))) * 0.5
+        return half.do("Sinh") * half.do("Exp") * 2
+    t = (x * 0.5).do("Tanh")
+    return (abs(x) < 1).where(2 * t / (1 - t), x.do("Exp") - 1)
+
+
+@lowers("logistic", accuracy=None)
+def logistic(ctx: Ctx, x: ir.Value) -> ir.Value:
+    if ctx.out.dtype == F64:
+        # Exact to a few units where Sigmoid is exact only absolutely: it is 0 below -37.
+        return (1 / ((-Num(ctx, x)).do("Exp") + 1)).value
+    return ctx.op("Sigmoid", x)
+
+
+@lowers("cbrt", accuracy=None)
+def cbrt(ctx: Ctx, x: ir.Value) -> ir.Value:
+    # In float64 the error of the exponent 1/3 is far below a unit of float32.
+    v = Num(ctx, x)
+    wide = v.cast(F64)
+    root = Num(ctx, ctx.op("Pow", abs(wide).value, ctx.const(1 / 3, F64))) * wide.do("Sign")
+    return root.cast(ctx.out.dtype).value
+
+
+# -- trigonometric ----------------------------------------------------------------------------
+
+
+@lowers("tan", accuracy=None)
+def tan(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Tan", x)
+
+
+@lowers("asin")
+def asin(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Asin", x)
+
+
+@lowers("acos")
+def acos(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Acos", x)
+
+
+@lowers("atan")
+def atan(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Atan", x)
+
+
+@lowers("atan2")
+@formula
+def atan2(y: Num, x: Num) -> Num:
+    # 1/x tells -0.0 from 0.0; of 0/0 and inf/inf the quotient is 0 and 1.
+    rise, run = abs(y), abs(x)
+    quotient = rise.equal(run).where(rise.do("Sign"), rise / run)
+    angle = Num(x.ctx, x.ctx.op("Atan", quotient.value))
+    left = (x < 0) | (1 / x < 0)
+    angle = left.where(math.pi - angle, angle)
+    return ((y < 0) | (1 / y < 0)).where(-angle, angle)
+
+
+@lowers("sinh")
+def sinh(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Sinh", x)
+
+
+@lowers("cosh")
+def cosh(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Cosh", x)
+
+
+@lowers("asinh")
+def asinh(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Asinh", x)
+
+
+@lowers("acosh")
+def acosh(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Acosh", x)
+
+
+@lowers("atanh")
+def atanh(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("Atanh", x)
