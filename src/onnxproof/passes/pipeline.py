@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxproof.passes.dead import remove_dead
+from onnxproof.passes.legalize import legalize
+from onnxproof.passes.fold import fold_constants
 from onnxproof.passes.names import assign_names
 
 
@@ -24,6 +26,8 @@ Pass = Callable[[ir.Model, PassContext], None]
 
 PIPELINE: Sequence[Pass] = (
     remove_dead,  # rules may emit operators that no result needs
+    fold_constants,  # before any rewrite that looks for constant operands
+    legalize,  # after whatever chooses operators: what it leaves, the target runs
     assign_names,  # last: names say what the finished graph holds
 )
 
