@@ -41,18 +41,27 @@ class Model:
         return BATCHES_AND_TIMES if self.timed else tuple((b, 0) for b in BATCHES)
 
 
-def perturbed(tree: Any, seed: int = 0) -> Any:
-    """``tree`` with every float leaf moved, so that no scale is 1, no bias 0 and no mean is missed."""
+def drawn(tree: Any, seed: int = 0) -> Any:
+    """``tree``, of arrays or of shapes, with every leaf drawn anew: no scale is 1, no bias or mean 0."""
     rng = np.random.default_rng(seed)
 
-    def move(path: tuple[Any, ...], leaf: Any) -> Any:
-        if not isinstance(leaf, (jax.Array, np.ndarray)) or not jnp.issubdtype(leaf.dtype, jnp.floating):
+    def draw(path: tuple[Any, ...], leaf: Any) -> Any:
+        if not isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)):
             return leaf
-        if "var" in jax.tree_util.keystr(path[-3:]).lower():
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.key(0)
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            return jnp.zeros(leaf.shape, leaf.dtype)
+        name = jax.tree_util.keystr(path[-3:]).lower()
+        if "var" in name:
             return jnp.asarray(rng.uniform(0.5, 1.5, leaf.shape), leaf.dtype)
-        return jnp.asarray(np.asarray(leaf) + 0.1 * rng.normal(size=leaf.shape), leaf.dtype)
+        if leaf.ndim <= 1:
+            shift = 1.0 if "scale" in name or "weight" in name else 0.0
+            return jnp.asarray(shift + 0.1 * rng.normal(size=leaf.shape), leaf.dtype)
+        fan_in = leaf.size / max(leaf.shape[0], leaf.shape[-1])
+        return jnp.asarray(rng.normal(size=leaf.shape) / fan_in**0.5, leaf.dtype)
 
-    return jax.tree_util.tree_map_with_path(move, tree)
+    return jax.tree_util.tree_map_with_path(draw, tree)
 
 
 def paths(tree: Any) -> dict[str, Any]:

@@ -26,12 +26,12 @@ from tests.frameworks.model import (
     WIDTH,
     B,
     Model,
+    drawn,
     features,
     floats,
     ids,
     image_nchw,
     paths,
-    perturbed,
     sequence,
     tokens,
 )
@@ -258,12 +258,12 @@ class Moe(eqx.Module):
 
 
 def _moved(cls: Any) -> Any:
-    return eqx.nn.inference_mode(perturbed(cls(jax.random.key(0))))
+    return nn.inference_mode(drawn(eqx.filter_eval_shape(cls, jax.random.key(0))))
 
 
 def mlp() -> Model:
     module, state = nn.make_with_state(Mlp)(jax.random.key(0))
-    module, state = nn.inference_mode(perturbed(module)), perturbed(state)
+    module, state = nn.inference_mode(drawn(module)), drawn(state)
 
     def predict(x: jax.Array) -> jax.Array:
         return jax.vmap(module, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(x, state)[0]

@@ -26,12 +26,12 @@ from tests.frameworks.model import (
     WIDTH,
     B,
     Model,
+    drawn,
     features,
     floats,
     ids,
     image,
     paths,
-    perturbed,
     sequence,
     tokens,
 )
@@ -139,8 +139,8 @@ def moe_fn(x: jax.Array) -> jax.Array:
 
 def mlp() -> Model:
     network = hk.transform_with_state(mlp_fn)
-    params, state = network.init(jax.random.key(0), *features(1, 1), is_training=True)
-    params, state = perturbed(params), perturbed(state)
+    init = partial(network.init, is_training=True)
+    params, state = drawn(jax.eval_shape(init, jax.random.key(0), *features(1, 1)))
 
     def predict(x: jax.Array) -> jax.Array:
         return network.apply(params, state, None, x)[0]
@@ -151,8 +151,8 @@ def mlp() -> Model:
 
 def decode_step() -> Model:
     network = hk.without_apply_rng(hk.transform_with_state(step_fn))
-    params, state = network.init(jax.random.key(0), ids(2))
-    params = perturbed(params)
+    params, state = jax.eval_shape(network.init, jax.random.key(0), ids(2))
+    params = drawn(params)
 
     def step(token: jax.Array, cache: Any) -> tuple[jax.Array, Any]:
         return network.apply(params, cache, token)
@@ -176,7 +176,7 @@ def _recurrent(fn: Any, state: Callable[[int], Any], reverse: bool) -> Callable[
 
     def build() -> Model:
         cell = hk.without_apply_rng(hk.transform(fn))
-        params = perturbed(cell.init(jax.random.key(0), floats(1, WIDTH), state(1)))
+        params = drawn(jax.eval_shape(cell.init, jax.random.key(0), floats(1, WIDTH), state(1)))
 
         def unroll(x: jax.Array) -> tuple[jax.Array, Any]:
             def step(state: Any, x: jax.Array) -> tuple[Any, jax.Array]:
@@ -198,7 +198,7 @@ def _zeros(batch: int) -> jax.Array:
 def _transformed(fn: Any, inputs: Any, make: Any, timed: bool = False) -> Callable[[], Model]:
     def build() -> Model:
         network = hk.without_apply_rng(hk.transform(fn))
-        params = perturbed(network.init(jax.random.key(0), *make(1, 4)))
+        params = drawn(jax.eval_shape(network.init, jax.random.key(0), *make(1, 4)))
         return Model(partial(network.apply, params), inputs, make, paths(params), timed)
 
     return build

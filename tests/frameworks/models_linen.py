@@ -25,12 +25,12 @@ from tests.frameworks.model import (
     WIDTH,
     B,
     Model,
+    drawn,
     features,
     floats,
     ids,
     image,
     paths,
-    perturbed,
     sequence,
     tokens,
 )
@@ -156,7 +156,7 @@ class Moe(nn.Module):
 
 
 def _start(module: nn.Module, example: tuple[Any, ...]) -> Any:
-    return perturbed(module.init(jax.random.key(0), *example))
+    return drawn(jax.eval_shape(module.init, jax.random.key(0), *example))
 
 
 def mlp() -> Model:
@@ -192,8 +192,8 @@ def decoder() -> Model:
 
 def decode_step() -> Model:
     module = Step()
-    variables = module.init(jax.random.key(0), ids(2, CACHE))
-    params, cache = perturbed(variables["params"]), variables["cache"]
+    variables = jax.eval_shape(module.init, jax.random.key(0), ids(2, CACHE))
+    params, cache = drawn(variables["params"]), variables["cache"]
 
     def apply(token: jax.Array, cache: Any) -> tuple[jax.Array, Any]:
         logits, changed = module.apply({"params": params, "cache": cache}, token, mutable=["cache"])

@@ -24,22 +24,22 @@ from tests.frameworks.model import (
     WIDTH,
     B,
     Model,
+    drawn,
     features,
     floats,
     ids,
     image,
-    perturbed,
     sequence,
     tokens,
 )
 
 
-def moved(module: Any) -> Any:
-    """The module in evaluation mode, its parameters and statistics perturbed."""
+def start(cls: Any) -> Any:
+    """A module in evaluation mode, its parameters and statistics drawn."""
+    module = nnx.eval_shape(lambda: cls(nnx.Rngs(0)))
     module.eval()
-    weights = nnx.state(module, (nnx.Param, nnx.BatchStat))
-    nnx.update(module, perturbed(weights))
-    return module
+    graphdef, state = nnx.split(module)
+    return nnx.merge(graphdef, drawn(state))
 
 
 def weights(module: Any) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def _plain(cls: Any, inputs: Sequence[Any], make: Any, timed: bool = False) -> C
     """The module itself is the callable."""
 
     def build() -> Model:
-        module = moved(cls(nnx.Rngs(0)))
+        module = start(cls)
         return Model(module, inputs, make, weights(module), timed)
 
     return build
@@ -216,7 +216,7 @@ def _merged(cls: Any, inputs: Sequence[Any], make: Any) -> Callable[[], Model]:
     """A module is merged for each call: NNX refuses to transform one from outside a trace."""
 
     def build() -> Model:
-        module = moved(cls(nnx.Rngs(0)))
+        module = start(cls)
         graphdef, state = nnx.split(module)
 
         def apply(*args: jax.Array) -> Any:
@@ -228,7 +228,7 @@ def _merged(cls: Any, inputs: Sequence[Any], make: Any) -> Callable[[], Model]:
 
 
 def decode_step() -> Model:
-    module = moved(Step(nnx.Rngs(0)))
+    module = start(Step)
     module.attention.init_cache((2, CACHE, WIDTH))
     graphdef, params, cache = nnx.split(module, nnx.Param, nnx.Cache)
 
