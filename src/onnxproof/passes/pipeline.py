@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxproof.passes.dead import remove_dead
-from onnxproof.passes.legalize import legalize
 from onnxproof.passes.fold import fold_constants
+from onnxproof.passes.legalize import legalize
 from onnxproof.passes.names import assign_names
 
 

@@ -1,0 +1,183 @@
+"""Rewrite what the target has no kernel for, from a table keyed by the operator and the type that is missing.
+
+Three ways, tried in this order: an *expansion* into other operators (``legalize_logic``, ``legalize_math``,
+``legalize_reduce``, ``legalize_window``), a *widening* (``legalize_widen``: compute in a larger type that has
+a kernel and narrow the result, where that gives the same value), and an error that says what the target would
+take. What a rewrite writes is legalized in turn, so an expansion may use any operator of the core dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnxproof import targets
+from onnxproof.errors import IllegalForTarget
+from onnxproof.passes import legalize_logic, legalize_math, legalize_reduce, legalize_window
+from onnxproof.passes.legalize_emit import Constants, DType, Emitter, dtype_of, site_of
+from onnxproof.passes.legalize_widen import Widener
+from onnxproof.targets import OpVersion, Target
+
+if TYPE_CHECKING:
+    from onnxproof.passes.pipeline import PassContext
+
+Expansion = Callable[[Emitter], ir.Value | None]
+
+EXPANSIONS: Mapping[tuple[str, DType | None], Expansion] = {
+    **legalize_logic.EXPANSIONS,
+    **legalize_math.EXPANSIONS,
+    **legalize_reduce.EXPANSIONS,
+    **legalize_window.EXPANSIONS,
+}
+"""(operator, the type without a kernel or None for every type) → the rule; it returns None to decline."""
+
+
+def legalize(model: ir.Model, context: PassContext) -> None:
+    """Make every node of the model runnable on the target, in place.
+
+    Raises:
+        IllegalForTarget: a node has neither a kernel nor a legal spelling.
+    """
+    Legalizer(model, targets.get(context.target), context.opset).run()
+
+
+class Legalizer:
+    """One run of the pass over one model."""
+
+    def __init__(self, model: ir.Model, target: Target, opset: int) -> None:
+        self._model = model
+        self._target = target
+        self._opset = opset
+        self._widener = Widener()
+        self._verdicts: dict[tuple[object, ...], bool] = {}
+        self._operators: dict[str, OpVersion | None] = {}
+
+    def run(self) -> None:
+        main = self._model.graph
+        for root in (main, *(f.graph for f in self._model.functions.values())):
+            constants = Constants(root, in_function=root is not main)
+            for graph in _nested(root):
+                for node in list(graph):
+                    if not self._is_legal(node):
+                        self._replace(node, constants)
+        self._widener.sweep()
+
+    # -- judging ------------------------------------------------------------------------------
+
+    def _is_legal(self, node: ir.Node) -> bool:
+        op = node.op_type
+        if node.domain or op == "Constant":  # a runtime makes a Constant an initializer: that needs no kernel
+            return True  # a call of a function of this model, or an operator that a rule asked for by name
+        version = self._operators.get(op)
+        if version is None:
+            version = self._operators[op] = self._version(node)
+        inputs = tuple([None if v is None else v.dtype for v in node.inputs])
+        outputs = tuple([v.dtype for v in node.outputs])
+        variant = _variant(node, version) if version.refused_by else ""
+        key = (op, inputs, outputs, variant)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = version.runs(version.bind(inputs, outputs), variant)
+            self._verdicts[key] = verdict
+        return verdict
+
+    def _version(self, node: ir.Node) -> OpVersion:
+        version = self._target.version(node.op_type, self._opset)
+        if version is None:
+            later = self._target.version(node.op_type, self._target.max_opset)
+            raise IllegalForTarget(
+                f"ONNX has no operator {node.op_type} at opset {self._opset}",
+                site=site_of(node),
+                way_out=f"Export with opset={later.since} or later." if later else "",
+            )
+        return version
+
+    def _missing(self, node: ir.Node, version: OpVersion) -> tuple[str, DType]:
+        """The type variable, and the type in it, that no kernel takes."""
+        variant = _variant(node, version)
+        places = [(version.inputs.letter(i), v) for i, v in enumerate(node.inputs) if v is not None]
+        places += [(version.outputs.letter(i), v) for i, v in enumerate(node.outputs)]
+        for letter, value in places:
+            if dtype_of(value) not in version.accepted(letter, variant):
+                return letter, dtype_of(value)
+        letter, value = places[0]
+        return letter, dtype_of(value)
+
+    # -- rewriting ----------------------------------------------------------------------------
+
+    def _settle(self, node: ir.Node, constants: Constants) -> Sequence[ir.Value]:
+        """The results of a node just written, after whatever it takes to make it legal."""
+        return node.outputs if self._is_legal(node) else self._replace(node, constants)
+
+    def _replace(self, node: ir.Node, constants: Constants) -> Sequence[ir.Value]:
+        version = self._version(node)
+        letter, missing = self._missing(node, version)
+        emitter = Emitter(node, self._opset, constants, self._settle)
+        results = self._expand(emitter, missing)
+        if results is None:
+            results = self._widener.widen(emitter, version, missing, _variant(node, version))
+        if results is None:
+            raise self._refusal(node, version, letter, missing)
+        results = [_stand_in(emitter, old, new) for old, new in zip(node.outputs, results, strict=True)]
+        if node.graph is not None:
+            node.graph.remove(node, safe=True)
+        return results
+
+    def _expand(self, emitter: Emitter, missing: DType) -> Sequence[ir.Value] | None:
+        op = emitter.node.op_type
+        rule = EXPANSIONS.get((op, missing)) or EXPANSIONS.get((op, None))
+        result = rule(emitter) if rule is not None else None
+        return None if result is None else [result]
+
+    def _refusal(self, node: ir.Node, version: OpVersion, letter: str, missing: DType) -> IllegalForTarget:
+        accepted = sorted(str(d.numpy()) for d in version.accepted(letter, _variant(node, version)))
+        operands = f"{node.op_type} on {missing.numpy()} at opset {self._opset}"
+        what = f"{self._target.name} has no kernel for {operands}"
+        if not accepted:
+            way_out = "No type has one: write that part with other operations."
+        else:
+            way_out = f"It has kernels for {', '.join(accepted)}: convert the operands to one of these there."
+        return IllegalForTarget(what, site=site_of(node), way_out=way_out)
+
+
+def _variant(node: ir.Node, version: OpVersion) -> str:
+    """The value of the attribute that decides whether a listed kernel works."""
+    if not version.refused_by:
+        return ""
+    found = node.attributes.get(version.refused_by)
+    if found is not None:
+        return str(found.value)
+    return {"fmod": "0", "reduction": "none", "mode": "nearest"}.get(version.refused_by, "")
+
+
+def _nested(root: ir.Graph) -> Iterator[ir.Graph]:
+    """A graph and the graphs inside its nodes, outer ones first."""
+    stack = [root]
+    while stack:
+        graph = stack.pop()
+        yield graph
+        for node in graph:
+            for attr in node.attributes.values():
+                if attr.type == ir.AttributeType.GRAPH:
+                    stack.append(attr.as_graph())
+                elif attr.type == ir.AttributeType.GRAPHS:
+                    stack.extend(attr.as_graphs())
+
+
+def _is_known(shape: ir.Shape | None) -> bool:
+    return shape is not None and all(isinstance(d, int) or d.value is not None for d in shape)
+
+
+def _stand_in(emitter: Emitter, old: ir.Value, new: ir.Value) -> ir.Value:
+    """Let ``new`` take the place of ``old`` everywhere, as a graph output too."""
+    produced_here = new.producer() is not None and new.graph is old.graph
+    if old.is_graph_output() and (not produced_here or new.is_graph_output()):
+        new = emitter.op("Identity", new)
+    if old.shape is not None and not _is_known(new.shape):
+        new.shape = old.shape
+    if old.is_graph_output():
+        new.name = old.name
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    return new
