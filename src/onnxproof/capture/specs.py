@@ -32,13 +32,13 @@ class InputSpecs:
     """The flat inputs of a callable and the way back to its arguments."""
 
     leaves: tuple[LeafSpec, ...]
-    treedef: Any  # of ([*args], dynamic kwargs): no arguments at all must not look like a scalar shape
+    treedef: Any  # of ({position: argument}, {name: argument}): neither can be taken for a shape
     static_kwargs: Mapping[str, Any]
 
     def call(self, fn: Callable[..., Any], flat: Sequence[Any]) -> Any:
         """Call ``fn`` with flat leaves put back into its arguments."""
         args, kwargs = jax.tree_util.tree_unflatten(self.treedef, flat)
-        return fn(*args, **kwargs, **self.static_kwargs)
+        return fn(*args.values(), **kwargs, **self.static_kwargs)
 
 
 def _is_shape(value: Any) -> bool:
@@ -91,10 +91,12 @@ def parse_inputs(
     dynamic = {k: v for k, v in kwargs.items() if k not in static}
     names = _argument_names(fn, len(args))
     _check_binding(fn, args, kwargs)
-    flat, treedef = jax.tree_util.tree_flatten_with_path((list(args), dynamic), is_leaf=_is_leaf)
+    flat, treedef = jax.tree_util.tree_flatten_with_path(
+        (dict(enumerate(args)), dynamic), is_leaf=_is_leaf
+    )
     leaves = []
     for path, value in flat:
-        where = names[path[1].idx] if path[0].idx == 0 else str(path[1].key)
+        where = names[path[1].key] if path[0].idx == 0 else str(path[1].key)
         name = ".".join((where, *path_parts(path[2:])))
         leaves.append(_leaf(name, value))
     if input_names is not None:

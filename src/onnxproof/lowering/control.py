@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import jax.numpy as jnp
 import onnx_ir as ir
 
 from onnxproof.capture.program import Atom, Aval, Dim, Lit, Program, Var
@@ -93,6 +95,8 @@ def _loop(
 
 @lowers("while")
 def while_(ctx: Ctx, *carry: ir.Value, cond: Program, body: Program) -> Sequence[ir.Value]:
+    if cond.outputs[0].aval.shape:
+        return _batched(ctx, carry, cond, body)
     counter = _counter(cond, body)
     if counter is None:
         (start,) = ctx.inline(cond, carry)
@@ -100,6 +104,42 @@ def while_(ctx: Ctx, *carry: ir.Value, cond: Program, body: Program) -> Sequence
     at, bound = counter
     trips = ctx.op("Sub", ctx.cast(ctx.read(bound), I64), ctx.cast(carry[at], I64))
     return _loop(ctx, trips, None, carry, body, None, ctx.outs)
+
+
+def _any(asked: Any) -> Any:
+    return jnp.any(asked)
+
+
+def _batched(
+    ctx: Ctx, carry: Sequence[ir.Value], cond: Program, body: Program
+) -> Sequence[ir.Value]:
+    """A loop mapped over a batch: it goes on while any element asks for it, and changes only those that do."""
+    asks = cond.outputs[0].aval
+    (first,) = ctx.inline(cond, carry)
+    (start,) = ctx.jax(_any, first, avals=(asks,))
+    lowered = ctx.body(body)
+    inner = lowered.ctx
+    index, going, live = inner.value(Aval((), I64)), inner.value(Aval((), BOOL)), inner.value(asks)
+    kept = [
+        inner.op("Where", inner.reshape(live, (*asks.shape, *(1,) * (a.ndim - asks.ndim))), new, old)
+        for new, old, a in zip(lowered.outputs, lowered.inputs, ctx.outs, strict=True)
+    ]
+    (next_live,) = inner.inline(cond, kept)
+    (again,) = inner.jax(_any, next_live, avals=(asks,))
+    graph = lowered.graph(
+        "loop_body", [index, going, live, *lowered.inputs], [again, next_live, *kept]
+    )
+    _, *results = ctx.multi(
+        "Loop",
+        None,
+        start,
+        first,
+        *carry,
+        dtypes=[BOOL, *(a.dtype for a in ctx.outs)],
+        shapes=[asks.shape, *(a.shape for a in ctx.outs)],
+        body=graph,
+    )
+    return results
 
 
 def _counter(cond: Program, body: Program) -> tuple[int, Atom] | None:

@@ -460,12 +460,16 @@ class Ctx:
                 return self.unsqueeze(value, added)
             if (removed := _unit_axes(shape, known)) is not None:
                 return self.squeeze(value, removed)
-        if len(symbolic) == 1 and 0 not in shape:
-            target = self.i64([-1 if i == symbolic[0] else d for i, d in enumerate(shape)])  # type: ignore[misc]
+        in_place = known is not None and all(known[i : i + 1] == shape[i : i + 1] for i in symbolic)
+        zero = None
+        if symbolic and 0 not in shape and (in_place or len(symbolic) == 1):
+            # A size that stays in its place is copied (0); the only other one can be inferred (-1).
+            unknown = 0 if in_place else -1
+            target = self.i64([unknown if isinstance(d, SymDim) else d for d in shape])
         else:
             target = self.dims(shape)
-        # 0 means "no elements" here, never "copy the dimension of the operand".
-        zero = 1 if 0 in shape else None
+            # Among sizes that are given or computed, 0 means "no elements", not "copy the dimension of the operand".
+            zero = 1 if symbolic or 0 in shape else None
         return self.op("Reshape", value, target, shape=shape, allowzero=zero)
 
     def expand(self, value: ir.Value, shape: Sequence[Dim]) -> ir.Value:
@@ -473,7 +477,12 @@ class Ctx:
         shape = tuple(shape)
         if self.shape(value) == shape:
             return value
-        return self.op("Expand", value, self.dims(shape), shape=shape)
+        known = self.shape(value)
+        target = list(shape)
+        if known is not None:  # 1 keeps the size of the operand, so that it needs no computing
+            lead = len(shape) - len(known)
+            target = [1 if i >= lead and known[i - lead] == d else d for i, d in enumerate(shape)]
+        return self.op("Expand", value, self.dims(target), shape=shape)
 
     def transpose(self, value: ir.Value, perm: Sequence[int]) -> ir.Value:
         """Transpose, or the value itself for the identity."""
