@@ -171,6 +171,9 @@ ROWS = {
         ["-i", "batch.image=B,4", "-i", "batch.offset=4"],
         {"batch.image": ["B", 4], "batch.offset": [4], "output": ["B", 4]},
     ),
+    "channels first": Row(
+        "pkg.models:net", ["-i", "x=B,6,3", "--input-nchw", "0"], {"x": ["B", 3, 6], "output": ["B", 6, 4]}
+    ),
     "dropped effect": Row(
         "pkg.models:prints", ["-i", "x=B", "--drop-effect", "debug"], {"x": ["B"], "output": ["B"]}
     ),

@@ -74,6 +74,14 @@ def export(
     output_name: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="One per output, in order.")
     ] = None,
+    input_nchw: Annotated[
+        list[int] | None,
+        typer.Option(metavar="POSITION", help="An input that the file takes with channels first."),
+    ] = None,
+    output_nchw: Annotated[
+        list[int] | None,
+        typer.Option(metavar="POSITION", help="An output that the file gives with channels first."),
+    ] = None,
     constraint: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="A fact about dimensions, such as 'T >= 2'.")
     ] = None,
@@ -115,6 +123,8 @@ def export(
                 opset=opset,
                 double=double,
                 output_names=tuple(output_name or ()),
+                inputs_as_nchw=tuple(input_nchw or ()),
+                outputs_as_nchw=tuple(output_nchw or ()),
                 constraints=tuple(constraint or ()),
                 drop_effects=tuple(drop_effect or ()),
                 model_name=model_name,

@@ -23,6 +23,8 @@ class Options:
     opset: int
     double: bool
     output_names: tuple[str, ...]
+    inputs_as_nchw: tuple[int, ...]
+    outputs_as_nchw: tuple[int, ...]
     constraints: tuple[str, ...]
     drop_effects: tuple[str, ...]
     model_name: str | None
@@ -51,7 +53,7 @@ def run(options: Options) -> None:
         fn = build(obj, options.target, [s.name.partition(".")[0] or "-" for s in specs])
         arguments = parsing.arrange(fn, specs)
         doing(f"exporting {name}")
-        model: Any = to_onnx(
+        model = to_onnx(
             fn,
             arguments.inputs,
             input_params=_merged(arguments.input_params, fixed),
@@ -61,8 +63,10 @@ def run(options: Options) -> None:
             enable_double_precision=options.double,
             input_names=arguments.input_names,
             output_names=options.output_names or None,
+            inputs_as_nchw=options.inputs_as_nchw,
+            outputs_as_nchw=options.outputs_as_nchw,
             export_mode="web" if options.web else "standard",
-            normalization_mode=options.normalization,  # type: ignore[arg-type]  # to_onnx checks it
+            normalization_mode=options.normalization,
             target=options.runtime,
             constraints=options.constraints,
             drop_effects=options.drop_effects,

@@ -62,7 +62,7 @@ def summarize(model: ir.Model, files: Sequence[Path]) -> Summary:
         weights=len(graph.initializers),
         weight_bytes=weight_bytes(model),
         files={str(file): file.stat().st_size for file in files},
-        dropped_effects=tuple(filter(None, dropped.split("\n"))),
+        dropped_effects=tuple(filter(None, dropped.split("; "))),
     )
 
 
