@@ -215,6 +215,11 @@ def minus(a: Dim, b: Dim) -> Dim:
     return SymDim(f"{a} - ({b})") if number is None else number
 
 
+def plus(a: Dim, number: int) -> Dim:
+    """``a + number`` as a dimension."""
+    return a + number if isinstance(a, int) else SymDim(f"{a} + {number}") if number else a
+
+
 def check_constraints(constraints: Sequence[str]) -> None:
     """Refuse constraints on one variable that no integer can meet.
 
