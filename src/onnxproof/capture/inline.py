@@ -18,6 +18,7 @@ from jax.extend import core as jex_core
 from onnxproof.capture import keys
 from onnxproof.capture.draws import Draws
 from onnxproof.capture.keys import is_key
+from onnxproof.capture.marks import MARKED_BODY, mark_of
 from onnxproof.capture.program import (
     NOWHERE,
     Atom,
@@ -33,8 +34,6 @@ from onnxproof.capture.program import (
 from onnxproof.capture.sites import SiteFinder, boundary_of
 from onnxproof.capture.weights import WeightNames, key_of
 from onnxproof.errors import EffectfulProgram, InternalError, TraceError, UnsupportedParam
-
-FUNCTION_MARK = "onnxproof_function:"
 
 # Primitive → the parameter that holds its body; the body takes the equation's operands one to one.
 _CALLS = {
@@ -277,18 +276,21 @@ class Inliner:
     ) -> Sequence[Atom]:
         body = eqn.params[_CALLS[eqn.primitive.name]]
         jaxpr, consts = _open(body)
-        label = str(eqn.params.get("name", ""))
-        if label.startswith(FUNCTION_MARK):
-            program = self._body(body, len(jaxpr.invars), (), site)
-            name, _, unique = label.removeprefix(FUNCTION_MARK).rpartition(":")
-            params = {"body": program, "name": name, "unique": unique == "unique"}
+        if (mark := mark_of(str(eqn.params.get("name", "")))) is not None:
+            program = self._body(body, len(jaxpr.invars), (), site, MARKED_BODY)
+            params = {"body": program, "name": mark[0], "unique": mark[1]}
             return self._emit("function", inputs, eqn.outvars, params, eqns, site)
         env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
         return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
 
     def _body(
-        self, closed: Any, num_args: int, captured: Sequence[Atom], site: Site
+        self,
+        closed: Any,
+        num_args: int,
+        captured: Sequence[Atom],
+        site: Site,
+        boundary: tuple[str, str] | None = None,
     ) -> Program:
         """A body whose first operands are values of the program around it."""
         jaxpr, consts = _open(closed)
@@ -298,7 +300,8 @@ class Inliner:
         env: Env = dict(zip(jaxpr.invars, (*captured, *inputs), strict=True))
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
         eqns: list[Eqn] = []
-        outputs = self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+        boundary = boundary or boundary_of(jaxpr.debug_info)
+        outputs = self._inline(jaxpr, env, eqns, site, boundary)
         return Program(inputs, tuple(eqns), outputs)
 
     # -- parameters ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 
 from onnxproof.capture.inline import Inliner
 from onnxproof.capture.keys import is_key, key_impl
+from onnxproof.capture.marks import EXPORTING
 from onnxproof.capture.normalize import normalize
 from onnxproof.capture.program import Aval, Dim, Program, SymDim
 from onnxproof.capture.specs import (
@@ -141,7 +142,8 @@ def _trace(
         return specs.call(fn, wrapped)
 
     try:
-        return jax.make_jaxpr(flat, return_shape=True)(*raw)
+        with EXPORTING(True):
+            return jax.make_jaxpr(flat, return_shape=True)(*raw)
     except OnnxProofError:
         raise
     except Exception as err:
