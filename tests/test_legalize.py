@@ -305,3 +305,229 @@ def test_refusal_names_everything() -> None:
     model = model_of("Det", [x], [np.ones((1, 1))], {}, 21)
     with pytest.raises(IllegalForTarget, match=r"Det on float64 at opset 21\n  at model.py:7\n.*float32"):
         legalize(model, PassContext(21, "ort-cpu"))
+
+
+@dataclass(frozen=True)
+class WindowRow:
+    """A convolution or pooling; its float32 kernel, exact on small integers, says what is right."""
+
+    op: str
+    x: tuple[int, ...]
+    w: tuple[int, ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+    bias: bool = False
+
+
+WINDOWS = [
+    WindowRow("Conv", (2, 3, 9), (4, 3, 3)),
+    WindowRow("Conv", (2, 3, 7, 8), (4, 3, 1, 1)),
+    WindowRow("Conv", (2, 3, 7, 8), (4, 3, 1, 1), {"strides": [2, 3]}, True),
+    WindowRow("Conv", (2, 3, 7, 8), (5, 3, 3, 2), {"pads": [1, 0, 2, 1], "strides": [2, 1]}, True),
+    WindowRow("Conv", (1, 4, 9, 8), (6, 2, 3, 3), {"group": 2, "dilations": [2, 1], "pads": [2, 2, 2, 2]}),
+    WindowRow("Conv", (2, 4, 6, 6), (4, 1, 3, 3), {"group": 4, "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    WindowRow("Conv", (2, 2, 7, 6), (3, 2, 2, 4), {"auto_pad": "SAME_LOWER"}),
+    WindowRow("Conv", (1, 2, 4, 5, 6), (3, 2, 2, 3, 2), {"pads": [0, 1, 0, 1, 0, 1], "strides": [1, 2, 2]}),
+    WindowRow("ConvTranspose", (2, 3, 5), (3, 4, 3), {"strides": [2]}),
+    WindowRow("ConvTranspose", (2, 4, 4, 5), (4, 3, 3, 2), {"strides": [2, 3], "pads": [1, 0, 0, 1]}, True),
+    WindowRow("ConvTranspose", (1, 4, 4, 4), (4, 2, 3, 3), {
+        "group": 2, "dilations": [2, 1], "pads": [1, 3, 2, 3], "strides": [3, 2], "output_padding": [2, 1]}),
+    WindowRow("AveragePool", (2, 3, 9), attrs={"kernel_shape": [3], "strides": [2]}),
+    WindowRow("AveragePool", (2, 3, 7, 8), attrs={"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]}),
+    WindowRow("AveragePool", (2, 3, 7, 8), attrs={"kernel_shape": [2, 4], "pads": [0, 1, 1, 2],
+                                                 "count_include_pad": 1}),
+    WindowRow("AveragePool", (2, 3, 7, 8), attrs={"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER",
+                                                 "strides": [2, 2]}),
+    WindowRow("MaxPool", (2, 3, 9), attrs={"kernel_shape": [3], "strides": [2], "pads": [1, 1]}),
+    WindowRow("MaxPool", (2, 3, 7, 8), attrs={"kernel_shape": [2, 3], "dilations": [2, 1],
+                                             "pads": [0, 1, 1, 1]}),
+    WindowRow("GlobalAveragePool", (2, 3, 7, 8)),
+    WindowRow("InstanceNormalization", (2, 3, 7, 8), attrs={"epsilon": 1e-3}, bias=True),
+]  # fmt: skip
+
+
+FLOATS_ONLY = ("AveragePool", "GlobalAveragePool", "InstanceNormalization")
+WINDOW_DTYPES = [np.float64, BF16, np.int8, np.int32, np.int64, np.uint16, np.uint64]
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize("opset", [17, 23])
+@pytest.mark.parametrize(
+    ("row", "dtype"),
+    [
+        pytest.param(r, d, id=f"{r.op}{len(r.x)}-{'-'.join(r.attrs)}-{np.dtype(d).name}")
+        for r, d in itertools.product(WINDOWS, WINDOW_DTYPES)
+        if r.op not in FLOATS_ONLY or d in (np.float64, BF16)
+    ],
+)
+def test_window(row: WindowRow, dtype: Any, opset: int, symbolic: bool) -> None:
+    rng = np.random.default_rng(7)
+    low = 0 if np.dtype(dtype).kind == "u" else -3
+    args = [rng.integers(low, 4, row.x)]
+    if row.w:
+        args.append(rng.integers(low, 2, row.w))
+    if row.bias:
+        channels = row.x[1] if not row.w else row.w[0] if row.op == "Conv" else row.w[1]
+        args += [rng.integers(low, 4, channels)] * (1 if row.w else 2)
+    singles = [a.astype(np.float32) for a in args]
+    constants = range(1, len(args))
+    unknown = {0: [None] * len(row.x)}
+    single = model_of(row.op, singles, [singles[0]], row.attrs, opset, constants, unknown)
+    (want,) = run(session(ir.to_proto(single)), singles[:1])
+    shapes: dict[int, Sequence[Any]] | None = None
+    if symbolic:
+        shapes = {0: ["N", row.x[1], *(f"D{i}" for i in range(len(row.x) - 2))]}
+    narrow = [a.astype(dtype) for a in args]
+    want = want.astype(dtype) if dtype in (np.float64, BF16) else want.astype(np.int64).astype(dtype)
+    model = model_of(row.op, narrow, [want], row.attrs, opset, constants, shapes)
+    (got,) = run(session(finish(model, opset)), narrow[:1])
+    assert_same(got, want, *((1e-6, 1e-6) if dtype is np.float64 else (None, None)))
+
+
+# -- whole graphs -----------------------------------------------------------------------------
+
+
+def value(name: str | None, dtype: Any, shape: Sequence[Any]) -> ir.Value:
+    tensor = ir.TensorType(ir.DataType.from_numpy(np.dtype(dtype)))
+    return ir.Value(name=name, type=tensor, shape=ir.Shape(shape))
+
+
+def node(
+    op: str, inputs: Sequence[ir.Value | None], dtype: Any, shape: Sequence[Any], **attrs: Any
+) -> ir.Value:
+    made = ir.Node("", op, inputs, [attribute(k, v) for k, v in attrs.items()])
+    made.outputs[0].type = ir.TensorType(ir.DataType.from_numpy(np.dtype(dtype)))
+    made.outputs[0].shape = ir.Shape(shape)
+    return made.outputs[0]
+
+
+def nodes_of(*outputs: ir.Value) -> list[ir.Node]:
+    """The nodes behind values, in the order in which they were made."""
+    found: dict[ir.Node, None] = {}
+
+    def visit(v: ir.Value | None) -> None:
+        made = None if v is None else v.producer()
+        if made is not None and made not in found:
+            for operand in made.inputs:
+                visit(operand)
+            found[made] = None
+
+    for output in outputs:
+        visit(output)
+    return list(found)
+
+
+def rounded(function: Callable[..., Any], *args: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A function of bfloat16, computed in float32 and rounded."""
+    return np.asarray(function(*(a.astype(np.float32) for a in args)).astype(BF16))
+
+
+def ops(graph: ir.Graph | ir.Function) -> list[str]:
+    return [n.op_type for n in graph]
+
+
+def test_casts_are_shared_and_keep_their_rounding() -> None:
+    x, w = value("x", BF16, [8]), value("w", BF16, [8])
+    total = node("Add", [x, w], BF16, [8])
+    largest = node("Max", [total, x], BF16, [8])
+    y = node("Mul", [largest, total], BF16, [8])
+    y.name = "y"
+    graph = ir.Graph([x, w], [y], nodes=nodes_of(y), opset_imports={"": 21}, name="chain")
+    model = ir.Model(graph, ir_version=10)
+    proto = finish(model, 21)
+    # x and w widened, the sum rounded (two casts), the maximum never, the product rounded.
+    assert sorted(ops(model.graph)) == sorted(["Add", "Max", "Mul", *["Cast"] * 5])
+    a = np.linspace(0.1, 3, 8).astype(BF16)
+    b = (np.linspace(0.1, 3, 8) / 300).astype(BF16)
+    sums = rounded(np.add, a, b)
+    want = rounded(np.multiply, np.maximum(sums, a), sums)
+    for optimized in (False, True):
+        (got,) = run(session(proto, optimized), [a, b])
+        np.testing.assert_array_equal(got.view(np.uint16), want.view(np.uint16))
+
+
+def test_bodies_share_the_casts_outside() -> None:
+    """A weight that a loop body reads is widened once, outside of the loop."""
+    x, w = value("x", BF16, [3, 4]), value("w", BF16, [4])
+    row, carry = value(None, BF16, [4]), value(None, BF16, [4])
+    new = node("Add", [node("Mul", [carry, w], BF16, [4]), row], BF16, [4])
+    out = node("Identity", [new], BF16, [4])
+    body = ir.Graph([carry, row], [new, out], nodes=nodes_of(out), name="body")
+    start = node("Identity", [w], BF16, [4])
+    attributes = [ir.AttrGraph("body", body), ir.AttrInt64("num_scan_inputs", 1)]
+    made = ir.Node("", "Scan", [start, x], attributes, num_outputs=2)
+    for output, shape, name in zip(made.outputs, ([4], [3, 4]), ("last", "all"), strict=True):
+        output.type, output.shape, output.name = x.type, ir.Shape(shape), name
+    start_node = start.producer()
+    assert start_node is not None
+    graph = ir.Graph([x, w], made.outputs, nodes=[start_node, made], opset_imports={"": 21}, name="loop")
+    model = ir.Model(graph, ir_version=10)
+    proto = finish(model, 21)
+    assert ops(model.graph) == ["Cast", "Identity", "Scan"]
+    assert ops(body).count("Cast") == 5  # carry, product and back, row, result
+    xs = np.arange(12).reshape(3, 4).astype(BF16)
+    ws = np.array([0.5, 1, -1, 0.3], BF16)
+    state, rows = ws, []
+    for r in xs:
+        product = rounded(np.multiply, state, ws)
+        state = rounded(np.add, product, r)
+        rows.append(state)
+    last, every = run(session(proto), [xs, ws])
+    np.testing.assert_array_equal(last, state)
+    np.testing.assert_array_equal(every, np.stack(rows))
+
+
+def test_functions_hold_their_constants() -> None:
+    x = value("x", np.float64, [None])
+    y = node("Softplus", [x], np.float64, [None])
+    function = ir.Function(
+        "local", "f", "", graph=ir.Graph([x], [y], nodes=nodes_of(y), opset_imports={"": 21}), attributes=[]
+    )
+    outer = value("x", np.float64, [3])
+    call = ir.Node("local", "f", [outer])
+    call.outputs[0].type, call.outputs[0].shape, call.outputs[0].name = x.type, ir.Shape([3]), "y"
+    graph = ir.Graph([outer], call.outputs, nodes=[call], opset_imports={"": 21, "local": 1}, name="calls")
+    model = ir.Model(graph, ir_version=10, functions=[function])
+    proto = finish(model, 21)
+    assert not model.graph.initializers
+    points = np.array([-2.0, 0.0, 3.0])
+    (got,) = run(session(proto), [points])
+    np.testing.assert_allclose(got, np.log1p(np.exp(points)), rtol=1e-14)
+
+
+def test_results_stay_the_outputs() -> None:
+    """Names of outputs survive a rewrite, also one that gives back an input."""
+    x = value("x", np.uint64, [2])
+    y = node("Relu", [x], np.uint64, [2])
+    z = node("Max", [x, y], np.uint64, [2])
+    y.name, z.name = "y", "z"
+    graph = ir.Graph([x], [y, z], nodes=nodes_of(y, z), opset_imports={"": 21}, name="outputs")
+    proto = finish(ir.Model(graph, ir_version=10), 21)
+    assert [o.name for o in proto.graph.output] == ["y", "z"]
+    big = np.array([1, 2**64 - 1], np.uint64)
+    for got in run(session(proto), [big]):
+        np.testing.assert_array_equal(got, big)
+
+
+def test_provenance_is_inherited() -> None:
+    x = np.ones(3)
+    model = model_of("Sinh", [x], [x], {}, 21)
+    legalize(model, PassContext(21, "ort-cpu"))
+    assert {n.metadata_props["onnxproof.source"] for n in model.graph} == {"model.py:7"}
+    assert {n.metadata_props["onnxproof.passes"] for n in model.graph} == {"legalize"}
+
+
+def test_operator_newer_than_the_opset() -> None:
+    x = np.ones(3, np.float32)
+    model = model_of("Gelu", [x], [x], {}, 17)
+    with pytest.raises(IllegalForTarget, match="opset=20"):
+        legalize(model, PassContext(17, "ort-cpu"))
+
+
+@pytest.mark.parametrize("narrow", [*INTS, np.bool_, BF16, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("opset", [17, 21, 23, 24, 25, 28])
+def test_every_cast_has_a_kernel(narrow: Any, opset: int) -> None:
+    target = targets.get("ort-cpu")
+    for wide in (np.uint8, np.int32, np.int64, np.float32, np.float64, np.uint64):
+        pair = [ir.DataType.from_numpy(np.dtype(d)) for d in (narrow, wide)]
+        assert target.runs("Cast", opset, pair[:1], pair[1:])
+        assert target.runs("Cast", opset, pair[1:], pair[:1])
