@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxproof.passes.contract import contract_affine
 from onnxproof.passes.dead import remove_dead
 from onnxproof.passes.fold import fold_constants
+from onnxproof.passes.layout import arrange_layout
 from onnxproof.passes.legalize import legalize
 from onnxproof.passes.names import assign_names
 
@@ -27,6 +29,9 @@ Pass = Callable[[ir.Model, PassContext], None]
 PIPELINE: Sequence[Pass] = (
     remove_dead,  # rules may emit operators that no result needs
     fold_constants,  # before any rewrite that looks for constant operands
+    arrange_layout,  # after folding: constants take the layout that cancels most transposes
+    contract_affine,  # after layout: then what follows a convolution stands next to it
+    remove_dead,  # rewrites leave what they replaced
     legalize,  # after whatever chooses operators: what it leaves, the target runs
     assign_names,  # last: names say what the finished graph holds
 )

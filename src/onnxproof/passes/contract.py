@@ -1,0 +1,257 @@
+"""Fold what follows a contraction into its constants: bias, batch normalisation, scales.
+
+A chain of Add, Sub, Mul and Div by one constant for each channel after Conv, ConvTranspose or MatMul is an
+affine map of its channels; the scale goes into the kernel, the shift into the bias.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxproof.passes.constants import SMALL, Array, Constants, note
+from onnxproof.passes.edit import dims_of, graph_of, insert_like, only_user, replace_node
+from onnxproof.passes.evaluate import attr
+from onnxproof.passes.graphs import graphs
+
+if TYPE_CHECKING:
+    from onnxproof.passes.pipeline import PassContext
+
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
+_TYPES = (ir.DataType.FLOAT, ir.DataType.DOUBLE)  # half floats round between the steps, as the program says
+_LARGEST = 1e6  # a scale beyond this, or below its inverse, could overflow or lose the kernel
+_WIDE = 1 << 26  # bytes up to which a kernel is scaled in float64
+
+
+def contract_affine(model: ir.Model, context: PassContext) -> None:
+    """Fold channel-wise constants into the convolution or product that only they use."""
+    constants = Constants(model, "contract" if context.provenance else None)
+    contractor = _Contractor(constants, context.provenance)
+    for graph in graphs(model):
+        if not isinstance(graph, ir.Graph):
+            continue  # a function holds no initializers
+        for node in graph:
+            if node.domain or node.outputs[0].dtype not in _TYPES:
+                continue
+            if node.op_type in _CONVOLUTIONS:
+                contractor.pad(node)
+                contractor.convolution(node)
+            elif node.op_type == "MatMul":
+                contractor.product(node)
+    constants.settle()
+
+
+@dataclass
+class _Affine:
+    """``y = scale * x + shift`` for each channel, by which nodes, from which constants."""
+
+    scale: Array
+    shift: Array
+    nodes: list[ir.Node] = field(default_factory=list)
+    sources: list[ir.Value] = field(default_factory=list)
+
+    @property
+    def scales(self) -> bool:
+        return any(node.op_type in ("Mul", "Div") for node in self.nodes) or bool(np.any(self.scale != 1))
+
+    @property
+    def shifts(self) -> bool:
+        return any(node.op_type in ("Add", "Sub") for node in self.nodes)  # a bias of zeros stays a bias
+
+    @property
+    def sound(self) -> bool:
+        """Whether scale and shift are of a size that folding survives."""
+        size = np.abs(self.scale)
+        ordinary = np.all(((size <= _LARGEST) & (size >= 1 / _LARGEST)) | (size == 0))
+        return bool(ordinary and np.all(np.isfinite(self.shift)))
+
+
+class _Contractor:
+    def __init__(self, constants: Constants, provenance: bool) -> None:
+        self.constants = constants
+        self.provenance = provenance
+
+    def affine(self, node: ir.Node, channels: int, axis: int, may_scale: bool) -> _Affine:
+        """The longest chain of channel-wise steps that alone uses the result of ``node``."""
+        found = _Affine(np.ones(channels), np.zeros(channels))
+        value = node.outputs[0]
+        rank = len(dims_of(value) or ())
+        while (user := only_user(value)) is not None:
+            step = self.step(user, value, channels, rank - 1 - axis)
+            if step is None:
+                break
+            scale, shift, source = step
+            if not may_scale and np.any(scale != 1):
+                break
+            following = _Affine(found.scale * scale, found.shift * scale + shift)
+            if not following.sound:
+                break
+            found.scale, found.shift = following.scale, following.shift
+            found.nodes.append(user)
+            found.sources.insert(0, source)
+            value = user.outputs[0]
+        return found
+
+    def step(
+        self, node: ir.Node, value: ir.Value, channels: int, from_end: int
+    ) -> tuple[Array, Array, ir.Value] | None:
+        """(scale, shift, constant) of one operator, or None if it is not channel-wise."""
+        if node.domain or node.op_type not in ("Add", "Sub", "Mul", "Div") or len(node.inputs) != 2:
+            return None
+        first = node.inputs[0] is value
+        other = node.inputs[1] if first else node.inputs[0]
+        if other is None or other is value or not self.constants.is_constant(other):
+            return None
+        shape, rank = self.constants.shape(other), len(dims_of(value) or ())
+        alone = [d for i, d in enumerate(reversed(shape)) if i != from_end]
+        if len(shape) > rank or math.prod(alone) != 1 or math.prod(shape) not in (1, channels):
+            return None
+        c = np.broadcast_to(self.constants.array(other).astype(np.float64).ravel(), channels)
+        one, zero = np.ones(channels), np.zeros(channels)
+        with np.errstate(all="ignore"):
+            match node.op_type, first:
+                case "Add", _:
+                    return one, c, other
+                case "Sub", True:
+                    return one, -c, other
+                case "Sub", False:
+                    return -one, c, other
+                case "Mul", _:
+                    return c, zero, other
+                case "Div", True:
+                    return 1 / c, zero, other
+        return None
+
+    def convolution(self, node: ir.Node) -> None:
+        """Conv or ConvTranspose: scale into the kernel, shift into the bias."""
+        kernel = node.inputs[1]
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        shape = dims_of(node.outputs[0])
+        if kernel is None or shape is None or not isinstance(shape[1], int):
+            return
+        if bias is not None and not self.constants.is_constant(bias):
+            return
+        found = self.affine(node, shape[1], 1, self.may_scale(kernel))
+        if not found.nodes:
+            return
+        start = np.zeros(shape[1]) if bias is None else self.constants.array(bias).astype(np.float64)
+        shift = start * found.scale + found.shift
+        if found.scales:
+            groups = int(attr(node, "group", 1))
+            kernel = self.scaled(kernel, _kernel_scale(node.op_type, found.scale, kernel, groups))
+        inputs = [node.inputs[0], kernel]
+        if bias is not None or found.shifts:
+            inputs.append(self.vector(shift, kernel, [*([] if bias is None else [bias]), *found.sources]))
+        new = insert_like(node, node.op_type, inputs, [shape])
+        self.finish(new, node, found.nodes)
+
+    def product(self, node: ir.Node) -> None:
+        """MatMul with a constant matrix: scale into the matrix, one Add for the shift, or both in Gemm."""
+        x, matrix = node.inputs
+        out = dims_of(node.outputs[0])
+        if x is None or matrix is None or not self.constants.is_constant(matrix) or not out:
+            return
+        shape = self.constants.shape(matrix)
+        if len(shape) != 2 or out[-1] != shape[1]:
+            return
+        found = self.affine(node, shape[1], len(out) - 1, self.may_scale(matrix))
+        if not found.nodes or (len(found.nodes) == 1 and found.shifts and len(out) != 2):
+            return
+        if found.scales:
+            matrix = self.scaled(matrix, found.scale)
+        bias = self.vector(found.shift, matrix, found.sources) if found.shifts else None
+        if bias is not None and len(out) == 2 and len(dims_of(x) or ()) == 2:
+            new = insert_like(node, "Gemm", [x, matrix, bias], [out], {})
+        else:
+            new = insert_like(node, "MatMul", [x, matrix], [out])
+            if bias is not None:
+                self.touch(new)
+                new = insert_like(node, "Add", [new.outputs[0], bias], [out], {})
+        self.finish(new, node, found.nodes)
+
+    def pad(self, node: ir.Node) -> None:
+        """Zeros that a Pad puts around the input are the convolution's own padding."""
+        source = node.inputs[0]
+        pad = source.producer() if source is not None else None
+        if (
+            node.op_type != "Conv"
+            or pad is None
+            or pad.op_type != "Pad"
+            or only_user(pad.outputs[0]) is not node
+        ):
+            return
+        amounts, value = pad.inputs[1], pad.inputs[2] if len(pad.inputs) > 2 else None
+        plain = attr(pad, "mode", "constant") == "constant" and len(pad.inputs) <= 3
+        if not plain or "auto_pad" in node.attributes or not self.constants.is_constant(amounts):
+            return
+        if value is not None and not (
+            self.constants.is_constant(value) and not self.constants.array(value).any()
+        ):
+            return
+        assert amounts is not None
+        low, high = np.split(self.constants.array(amounts), 2)
+        if low[:2].any() or high[:2].any() or low.min() < 0 or high.min() < 0:
+            return
+        own = np.asarray(attr(node, "pads", [0] * (2 * (len(low) - 2))))
+        total = own + np.concatenate([low[2:], high[2:]])
+        node.attributes.add(ir.AttrInt64s("pads", [int(p) for p in total]))
+        node.replace_input_with(0, pad.inputs[0])
+        self.touch(node)
+
+    def may_scale(self, weight: ir.Value) -> bool:
+        """Whether a scaled copy replaces the weight, or is small beside everything else."""
+        if not self.constants.is_constant(weight):
+            return False
+        alone = len(weight.uses()) == 1 and not weight.is_graph_output()
+        return alone or self.constants.nbytes(weight) <= SMALL
+
+    def scaled(self, weight: ir.Value, scale: Array) -> ir.Value:
+        """The weight times ``scale``, which broadcasts against it."""
+        tensor, dtype = weight.const_value, np.dtype(weight.dtype.numpy())  # type: ignore[union-attr]
+        assert tensor is not None
+        kind: Any = np.float64 if tensor.nbytes <= _WIDE else dtype
+        read = partial(_multiplied, tensor, scale.astype(kind), dtype)
+        if not self.constants.is_weight(weight):
+            return self.constants.literal(read())
+        return self.constants.derive([weight], read, self.constants.shape(weight), dtype, "scaled")
+
+    def vector(self, values: Array, like: ir.Value, sources: list[ir.Value]) -> ir.Value:
+        """A bias, rounded to the dtype of ``like`` once; an untouched constant stays what it was."""
+        array = values.astype(like.dtype.numpy())  # type: ignore[union-attr]
+        for source in sources:
+            if self.constants.shape(source) == array.shape and np.array_equal(
+                self.constants.array(source), array
+            ):
+                return source
+        if not any(map(self.constants.is_weight, sources)):
+            return self.constants.literal(array)
+        return self.constants.derive(sources, lambda: array, array.shape, array.dtype, "bias")
+
+    def finish(self, new: ir.Node, node: ir.Node, chain: list[ir.Node]) -> None:
+        """Put ``new`` in the place of ``node`` and the chain after it."""
+        self.touch(new)
+        replace_node(chain[-1], new.outputs)
+        for old in (*reversed(chain[:-1]), node):
+            graph_of(old).remove(old, safe=True)
+
+    def touch(self, node: ir.Node) -> None:
+        if self.provenance:
+            note(node, "contract")
+
+
+def _multiplied(tensor: ir.TensorProtocol, scale: Array, dtype: np.dtype[Any]) -> Array:
+    return np.asarray(np.asarray(tensor.numpy()) * scale).astype(dtype)
+
+
+def _kernel_scale(op: str, scale: Array, kernel: ir.Value, groups: int) -> Array:
+    """The scale of output channels against the kernel, which is ``[o, c/g, ...]`` or ``[c, o/g, ...]``."""
+    shape = [int(d) for d in kernel.shape.numpy()]  # type: ignore[union-attr]
+    ones = [1] * (len(shape) - 2)
+    if op == "Conv":
+        return scale.reshape(-1, 1, *ones)
+    return np.repeat(scale.reshape(groups, -1), shape[0] // groups, axis=0).reshape(*shape[:2], *ones)
