@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from onnxproof.capture import keys
+from onnxproof.capture.jaxprs import sub_jaxprs
 from onnxproof.capture.program import Atom, Lit, Param, Site, Var
 
 MAX_ELEMENTS = 4096  # of one folded result
@@ -59,7 +60,7 @@ class Draws:
 
 def _is_small(eqn: Any) -> bool:
     """Whether an equation is pure, without bodies, and gives few elements."""
-    if eqn.effects or any(keys.is_jaxpr_like(v) for v in eqn.params.values()):
+    if eqn.effects or any(True for _ in sub_jaxprs(eqn)):
         return False
     shapes = [v.aval.shape for v in eqn.outvars]
     if not all(isinstance(d, int) for shape in shapes for d in shape):

@@ -17,6 +17,8 @@ from jax.extend import core as jex_core
 
 from onnxproof.capture import keys
 from onnxproof.capture.draws import Draws
+from onnxproof.capture.foreign import Foreign
+from onnxproof.capture.jaxprs import is_jaxpr, open_jaxpr
 from onnxproof.capture.keys import is_key
 from onnxproof.capture.marks import MARKED_BODY, mark_of
 from onnxproof.capture.program import (
@@ -101,19 +103,6 @@ def to_aval(aval: Any) -> Aval:
     return Aval(shape, np.dtype(aval.dtype))
 
 
-def _open(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
-    """(jaxpr, constants) of a Jaxpr or ClosedJaxpr."""
-    inner = jaxpr.jaxpr if isinstance(jaxpr, jex_core.ClosedJaxpr) else jaxpr
-    consts = list(getattr(jaxpr, "consts", None) or ())
-    if len(consts) != len(inner.constvars):
-        raise InternalError(f"a jaxpr has {len(inner.constvars)} constants and {len(consts)} values")
-    return inner, consts
-
-
-def _is_jaxpr(value: Any) -> bool:
-    return isinstance(value, (jex_core.Jaxpr, jex_core.ClosedJaxpr))
-
-
 class Inliner:
     """Builds the Program of a traced callable."""
 
@@ -131,14 +120,14 @@ class Inliner:
         self._constants: dict[tuple[str, int], Atom] = {}
         self._keep: list[Any] = []
         self._draws = Draws(self.params)
-        self._unknown_impl: dict[str, bool] = {}
+        self._foreign = Foreign()
         self.dropped: list[str] = []
 
     def program(
         self, closed: Any, input_names: Sequence[str], output_names: Sequence[str]
     ) -> Program:
         """The Program of the whole callable."""
-        jaxpr, consts = _open(closed)
+        jaxpr, consts = open_jaxpr(closed)
         inputs = tuple(Var(to_aval(v.aval)) for v in jaxpr.invars)
         env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
@@ -244,7 +233,7 @@ class Inliner:
     def _replacement(self, eqn: Any, site: Site) -> Any | None:
         """A trace to inline in place of an equation on keys, or of a primitive that has no rule."""
         name = eqn.primitive.name
-        if name not in self._known and name not in keys.DRAWS and (body := self._impl_body(eqn)) is not None:
+        if name not in self._known and name not in keys.DRAWS and (body := self._foreign.body(eqn)) is not None:
             return body
         words = keys.physical(eqn, site)
         return None if words is None else jax.make_jaxpr(words)(*keys.structs(eqn.invars))
@@ -253,7 +242,7 @@ class Inliner:
         self, closed: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
     ) -> Sequence[Atom]:
         """Inline a trace of ours, whose own lines are nobody's."""
-        jaxpr, consts = _open(closed)
+        jaxpr, consts = open_jaxpr(closed)
         env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
         return self._inline(jaxpr, env, eqns, site, ("", ""))
@@ -275,7 +264,7 @@ class Inliner:
         self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
     ) -> Sequence[Atom]:
         body = eqn.params[_CALLS[eqn.primitive.name]]
-        jaxpr, consts = _open(body)
+        jaxpr, consts = open_jaxpr(body)
         if (mark := mark_of(str(eqn.params.get("name", "")))) is not None:
             program = self._body(body, len(jaxpr.invars), (), site, MARKED_BODY)
             params = {"body": program, "name": mark[0], "unique": mark[1]}
@@ -293,7 +282,7 @@ class Inliner:
         boundary: tuple[str, str] | None = None,
     ) -> Program:
         """A body whose first operands are values of the program around it."""
-        jaxpr, consts = _open(closed)
+        jaxpr, consts = open_jaxpr(closed)
         inputs = tuple(Var(to_aval(v.aval)) for v in jaxpr.invars[len(captured) :])
         if len(inputs) != num_args:
             raise InternalError(f"a body takes {len(inputs)} operands, not {num_args}", site=site)
@@ -313,8 +302,8 @@ class Inliner:
             return SymDim(value)
         if isinstance(value, np.integer):
             return int(value)
-        if _is_jaxpr(value):
-            return self._body(value, len(_open(value)[0].invars), (), site)
+        if is_jaxpr(value):
+            return self._body(value, len(open_jaxpr(value)[0].invars), (), site)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*(self._param(v, site) for v in value))
         if isinstance(value, (tuple, list)):
@@ -365,7 +354,7 @@ class Inliner:
         branches = eqn.params["branches"]
         if isinstance(index, Lit):
             chosen = branches[min(max(int(index.value), 0), len(branches) - 1)]
-            jaxpr, consts = _open(chosen)
+            jaxpr, consts = open_jaxpr(chosen)
             env: Env = dict(zip(jaxpr.invars, operands, strict=True))
             env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
             return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
@@ -379,7 +368,7 @@ class Inliner:
         lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
         start = lengths.matvec + lengths.vecmat
         total = start + lengths.solve + lengths.transpose_solve
-        jaxpr, consts = _open(jaxprs.solve)
+        jaxpr, consts = open_jaxpr(jaxprs.solve)
         operands = (*inputs[start : start + lengths.solve], *inputs[total:])
         env: Env = dict(zip(jaxpr.invars, operands, strict=True))
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
@@ -416,40 +405,6 @@ class Inliner:
             site=site,
             way_out="Move the effect out of the exported function.",
         )
-
-    def _impl_body(self, eqn: Any) -> Any | None:
-        """The traced ``impl`` of a primitive of another package, when it does not rest on itself."""
-        prim = eqn.primitive
-        if self._unknown_impl.get(prim.name) is False or prim.multiple_results is None:
-            return None
-        avals = [
-            jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars
-        ]
-
-        def run(*args: Any) -> Any:
-            return prim.impl(*args, **eqn.params)
-
-        try:
-            body = jax.make_jaxpr(run)(*avals)
-        except Exception:  # whatever it raises, the primitive is reported as unsupported
-            self._unknown_impl[prim.name] = False
-            return None
-        usable = prim.name not in _primitive_names(body)
-        self._unknown_impl[prim.name] = usable
-        return body if usable else None
-
-
-def _primitive_names(closed: Any) -> set[str]:
-    found: set[str] = set()
-    stack = [closed]
-    while stack:
-        jaxpr, _ = _open(stack.pop())
-        for eqn in jaxpr.eqns:
-            found.add(eqn.primitive.name)
-            for value in eqn.params.values():
-                items = value if isinstance(value, tuple) else (value,)
-                stack.extend(v for v in items if _is_jaxpr(v))
-    return found
 
 
 def _only(eqn: Any, known: frozenset[str], site: Site) -> None:

@@ -14,6 +14,7 @@ import jax
 import jax.extend.random as jax_random
 import numpy as np
 
+from onnxproof.capture.jaxprs import sub_jaxprs
 from onnxproof.capture.program import Site
 from onnxproof.errors import UnsupportedParam
 
@@ -85,7 +86,7 @@ def physical(eqn: Any, site: Site) -> Callable[..., Any] | None:
                 lambda words: generator.random_bits(words, params["bit_width"], tuple(params["shape"])),
             )
         return _fold_in(rank, eqn.invars[1].aval.ndim, generator.fold_in)
-    if not has_keys(eqn) or any(is_jaxpr_like(v) for v in params.values()):
+    if not has_keys(eqn) or any(True for _ in sub_jaxprs(eqn)):
         return None
     return _moved(eqn, site)
 
@@ -101,12 +102,6 @@ def _fold_in(keys: int, data: int, fn: Callable[..., Any]) -> Callable[..., Any]
     for axis in range(max(keys, data)):
         fn = jax.vmap(fn, in_axes=(0 if axis < keys else None, 0 if axis < data else None))
     return fn
-
-
-def is_jaxpr_like(value: Any) -> bool:
-    """Whether a parameter is, or holds, a jaxpr."""
-    items = value if isinstance(value, tuple) else (value,)
-    return any(hasattr(v, "eqns") or hasattr(v, "jaxpr") for v in items)
 
 
 def _moved(eqn: Any, site: Site) -> Callable[..., Any]:
