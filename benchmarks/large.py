@@ -69,9 +69,10 @@ def verify(path: str) -> dict[str, Any]:
 
 
 def _child(step: str, path: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.large", step, path], check=True, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "benchmarks.large", step, path]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{step} failed")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
