@@ -1,6 +1,7 @@
 """Fit the polynomials of ``onnxproof/lowering/coefficients.py`` and write that file.
 
-Each is the Chebyshev interpolant of a function computed with 50 digits, in powers of its variable. Needs mpmath.
+Each is the Chebyshev interpolant of a function computed with 50 digits, in powers of its variable.
+Needs mpmath.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 import mpmath as mp
 
 OUT = Path(__file__).parents[1] / "src/onnxproof/lowering/coefficients.py"
-HEAD = '''"""Polynomials of the special functions, the highest power first. Written by ``scripts/fit_coefficients.py``.
+HEAD = '''"""Polynomials of the special functions, the highest power first.
 
-Each table says the function, its variable and the interval of the fit.
+Written by ``scripts/fit_coefficients.py``. Each table says the function, its variable and the interval of the fit.
 """
 
 '''

@@ -133,5 +133,5 @@ def formula(fn: Callable[..., Num]) -> Callable[..., ir.Value]:
         return ctx.cast(result.value, dtype)
 
     # The registry reads a rule's own parameters, not those of the function of Nums.
-    del rule.__wrapped__  # type: ignore[attr-defined]
+    del rule.__wrapped__
     return rule

@@ -1,11 +1,12 @@
 """The bits of floats: bitcasts, rounding to fewer bits, the next float.
 
-ONNX has BitCast from opset 26 on. Before it, a float is taken apart and put together by exact arithmetic: products
-with powers of two, which come from tables.
+ONNX has BitCast from opset 26 on. Before it, a float is taken apart and put together by exact arithmetic:
+products with powers of two, which come from tables.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class Format:
 
     @staticmethod
     def of(dtype: np.dtype[Any]) -> Format:
-        info = ml_dtypes.finfo(dtype)
+        info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
         return Format(int(info.nmant), int(info.minexp), int(info.maxexp) - 1, 8 * dtype.itemsize)
 
     @property
@@ -49,7 +50,7 @@ def exponent_of(x: Num, low: int, high: int) -> Num:
     """floor(log2 |x|) of a float64, exact, clipped to [low, high]; at least -1021, and 0 of inf and NaN."""
     size = abs(x)
     size = (size <= float(np.finfo(F64).max)).where(size, 1.0)
-    guess = (size.do("Log") * (1 / np.log(2))).do("Floor").clip(low, high)
+    guess = (size.do("Log") * (1 / math.log(2))).do("Floor").clip(low, high)
     # The logarithm is off by one at most, next to powers of two.
     ratio = size * power_of_two(-guess, -high, -low)
     step = (ratio >= 2).cast(F64) - (ratio < 1).cast(F64)
@@ -201,7 +202,8 @@ def _unit_float(ctx: Ctx, word: ir.Value, form: Format, target: np.dtype[Any]) -
         shifted = None if bits is None else bits.producer()
         if constant is None or shifted is None or shifted.op_type != "BitShift":
             continue
-        amount = shifted.inputs[1] and ctx.constant_value(shifted.inputs[1])
+        by = shifted.inputs[1]
+        amount = None if by is None else ctx.constant_value(by)
         if (
             constant.size == 1
             and int(constant.reshape(())) == -form.low + 1 << form.fraction
@@ -231,13 +233,15 @@ def reduce_precision(ctx: Ctx, x: ir.Value, *, exponent_bits: int, mantissa_bits
     if (low, high, bits) == (form.low, form.high, 7) and ctx.out.dtype == F32:
         return ctx.cast(ctx.cast(x, np.dtype(ml_dtypes.bfloat16)), F32)
     v = Num(ctx, ctx.cast(x, F64))
-    exponent = exponent_of(v, max(low - 1, -1021), high)
-    unit = power_of_two(exponent - bits, max(low - 1, -1021) - bits, high - bits)
+    # Where the exponents stay, so do the denormal numbers; elsewhere what rounds below 2**low becomes zero.
+    narrowed = low > form.low
+    least = low - 1 if narrowed else max(low, -1021)
+    unit = power_of_two(exponent_of(v, least, high) - bits, least - bits, high - bits)
     rounded = (v / unit).do("Round") * unit
     size = abs(rounded)
-    # Past the largest number lies infinity; below the least normal one, zero.
     rounded = (size >= float(np.ldexp(1.0, high)) * 2).where(v.do("Sign") * np.inf, rounded)
-    rounded = (size < float(np.ldexp(1.0, low))).where(v * 0.0, rounded)
+    if narrowed:
+        rounded = (size < float(np.ldexp(1.0, low))).where(v * 0.0, rounded)
     return rounded.cast(ctx.out.dtype).value
 
 
@@ -247,7 +251,7 @@ def nextafter(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
     form = Format.of(dtype)
     word = np.dtype(f"i{form.width // 8}")
     a, b = Num(ctx, x), Num(ctx, y)
-    # Steps away from zero add one to the bits, steps towards it take one off; from zero the sign is that of y.
+    # A step away from zero adds one to the bits, one towards it takes one off; from zero, y has the sign.
     bits = Num(ctx, _same_width(ctx, x, word))
     step = where((a < b) ^ (a > 0), -1, 1, like=bits)
     moved = bits + step

@@ -1,7 +1,7 @@
 """Exponentials, logarithms, trigonometric and hyperbolic functions.
 
-ONNX has no expm1, log1p, exp2, log2, cbrt and atan2: they are spelled so that the *relative* error is a few units in
-the last place, next to zero too.
+ONNX has no expm1, log1p, exp2, log2, cbrt and atan2: they are spelled so that the *relative* error is a few units
+in the last place, next to zero too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnxproof.lowering.algebra import Num, formula
 from onnxproof.lowering.emit import F64, Ctx
+from onnxproof.lowering.precise import exact_sigmoid, precise
 from onnxproof.lowering.registry import lowers
 
 _LN2 = math.log(2)
@@ -25,7 +26,7 @@ def exp(ctx: Ctx, x: ir.Value) -> ir.Value:
 
 @lowers("log", accuracy=None)
 def log(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Log", x)
+    return ctx.op("Log", precise(ctx, x))
 
 
 @lowers("sin", accuracy=None)
@@ -77,21 +78,14 @@ def expm1(x: Num) -> Num:
 
 
 def expm1_of(x: Num) -> Num:
-    """exp(x) - 1 without cancellation: 2 sinh(x/2) exp(x/2), or near 0 from tanh(x/2)."""
-    if x.dtype != F64:
-        # Bounded below, as -inf * 0 would be NaN.
-        half = Num(x.ctx, x.ctx.op("Max", x.value, x.ctx.like(-100, x.value))) * 0.5
-        return half.do("Sinh") * half.do("Exp") * 2
-    t = (x * 0.5).do("Tanh")
-    return (abs(x) < 1).where(2 * t / (1 - t), x.do("Exp") - 1)
+    """exp(x) - 1 as tanh(x / 2) (exp(x) + 1), which has no cancellation."""
+    return (x * 0.5).do("Tanh") * (x.do("Exp") + 1)
 
 
 @lowers("logistic", accuracy=None)
 def logistic(ctx: Ctx, x: ir.Value) -> ir.Value:
-    if ctx.out.dtype == F64:
-        # Exact to a few units where Sigmoid is exact only absolutely: it is 0 below -37.
-        return (1 / ((-Num(ctx, x)).do("Exp") + 1)).value
-    return ctx.op("Sigmoid", x)
+    # See ``precise``: the kernel's error is too large in float64 whatever follows.
+    return exact_sigmoid(ctx, x) if ctx.out.dtype == F64 else ctx.op("Sigmoid", x)
 
 
 @lowers("cbrt", accuracy=None)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxproof.lowering.algebra import Num
 from onnxproof.lowering.emit import BOOL, Ctx
+from onnxproof.lowering.precise import precise
 from onnxproof.lowering.registry import lowers
 
 
@@ -40,7 +41,7 @@ def square(ctx: Ctx, x: ir.Value) -> ir.Value:
 @lowers("one_minus_square")
 def one_minus_square(ctx: Ctx, x: ir.Value) -> ir.Value:
     v = Num(ctx, x)
-    # The factored form keeps its accuracy next to 1; of an infinity it would be inf * -inf, which is right too.
+    # The factored form keeps its accuracy next to 1.
     return ((1 - v) * (1 + v)).value
 
 
@@ -140,7 +141,9 @@ def _divisor(ctx: Ctx, y: ir.Value) -> np.ndarray[Any, Any] | None:
 @lowers("div")
 def div(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
     kind = ctx.out.dtype.kind
-    if kind not in "iu" or _divisor(ctx, y) is not None:
+    if kind not in "iu":
+        return ctx.op("Div", x, precise(ctx, y))
+    if _divisor(ctx, y) is not None:
         return ctx.op("Div", x, y)
     a, b = Num(ctx, x), Num(ctx, y)
     zero = b.equal(0)
@@ -190,11 +193,12 @@ def sqrt(ctx: Ctx, x: ir.Value) -> ir.Value:
 
 @lowers("rsqrt", accuracy=None)
 def rsqrt(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Reciprocal", ctx.op("Sqrt", x))
+    return ctx.op("Reciprocal", ctx.op("Sqrt", precise(ctx, x)))
 
 
 @lowers("pow")
 def pow_(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
+    x = precise(ctx, x)
     exponent = ctx.constant_value(y)
     if exponent is not None and exponent.size == 1 and ctx.shape(x) == ctx.out.shape:
         p = float(exponent.reshape(()))
@@ -243,7 +247,7 @@ def is_nonnegative(ctx: Ctx, value: ir.Value, depth: int = 8) -> bool:
 def integer_pow(ctx: Ctx, x: ir.Value, *, y: int) -> ir.Value:
     if y == 0:
         return ctx.expand(ctx.const(1, ctx.out.dtype), ctx.out.shape)
-    return _integer_power(ctx, x, y)
+    return _integer_power(ctx, x if y > 0 else precise(ctx, x), y)
 
 
 def _integer_power(ctx: Ctx, x: ir.Value, y: int) -> ir.Value:

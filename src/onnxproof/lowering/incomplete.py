@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx_ir as ir
 from jax import lax
 
@@ -27,10 +28,11 @@ def _spelled(ctx: Ctx, fn: Callable[..., Array], operands: Sequence[ir.Value]) -
     return ctx.cast(ctx.jax(fn, *(ctx.cast(v, F32) for v in operands), avals=avals)[0], dtype)
 
 
-def _iterate(step: Callable[[Array, Array], Any], start: Any, active: Array) -> Any:
-    """Repeat ``state = step(n, state)`` for n = 1, 2, …; an element stops when its state's last entry says so.
+def _iterate(step: Callable[[Array, Array], Any], start: Any, active: Array, least: int = 0) -> Any:
+    """Repeat ``state = step(n, state)`` for n = 1, 2, ..., at least ``least`` times.
 
-    ``start`` and the result of ``step`` are tuples of arrays; ``step`` also returns which elements go on.
+    ``step`` returns which elements go on, and the new state: a tuple of arrays, as ``start`` is. An element that
+    is done keeps its state; those that are not ``active`` never move.
     """
 
     def go_on(carry: Any) -> Array:
@@ -41,7 +43,7 @@ def _iterate(step: Callable[[Array, Array], Any], start: Any, active: Array) -> 
         n, going, state = carry
         more, new = step(n, state)
         kept = tuple(jnp.where(going, b, a) for a, b in zip(state, new, strict=True))
-        return n + 1, going & more, kept
+        return n + 1, going & (more | (n < least)), kept
 
     one = jnp.ones((), start[0].dtype)
     return lax.while_loop(go_on, body, (one, active, start))[2]
@@ -55,9 +57,9 @@ def _gamma_scale(a: Array, x: Array) -> Array:
     return jnp.exp(a * jnp.log(x) - x - lax.lgamma(a))
 
 
-def _gamma_series(a: Array, x: Array, active: Array) -> Array:
+def _gamma_series(a: Array, x: Array, active: Array, least: int) -> Array:
     """The lower function by its power series: scale / a * sum of x**n / ((a + 1) .. (a + n))."""
-    eps = jnp.finfo(x.dtype).eps
+    eps = np.finfo(x.dtype).eps
 
     def step(n: Array, state: Any) -> Any:
         term, total = state
@@ -66,13 +68,13 @@ def _gamma_series(a: Array, x: Array, active: Array) -> Array:
         return term > total * (eps / 8), (term, total)
 
     one = jnp.ones_like(x)
-    _, total = _iterate(step, (one, one), active)
+    _, total = _iterate(step, (one, one), active, least)
     return total * _gamma_scale(a, x) / a
 
 
-def _gamma_fraction(a: Array, x: Array, active: Array) -> Array:
+def _gamma_fraction(a: Array, x: Array, active: Array, least: int) -> Array:
     """The upper function by its continued fraction, evaluated as W. Lentz and I. Thompson do."""
-    eps, tiny = jnp.finfo(x.dtype).eps, jnp.finfo(x.dtype).tiny * 1e3
+    eps, tiny = np.finfo(x.dtype).eps, np.finfo(x.dtype).tiny * 1e3
     b = x + 1 - a
     first = 1 / jnp.where(b == 0, tiny, b)
 
@@ -86,41 +88,47 @@ def _gamma_fraction(a: Array, x: Array, active: Array) -> Array:
         factor = c * d
         return jnp.abs(factor - 1) > eps, (c, d, h * factor)
 
-    *_, h = _iterate(step, (jnp.full_like(x, 1 / tiny), first, first), active)
+    *_, h = _iterate(step, (jnp.full_like(x, 1 / tiny), first, first), active, least)
     return h * _gamma_scale(a, x)
 
 
-def _gamma_parts(a: Array, x: Array) -> tuple[Array, Array, Array]:
+def _gamma_parts(a: Array, x: Array, least: int = 0) -> tuple[Array, Array, Array]:
     """Series and fraction, each where it converges fast, and where the fraction does."""
     valid = (x > 0) & (a > 0) & (x < jnp.inf) & (a < jnp.inf)
     use_fraction = (x > 1) & (x > a)
     # Elements elsewhere compute something harmless.
     xs, as_ = jnp.where(valid, x, 1.0), jnp.where(valid, a, 1.0)
-    series = _gamma_series(as_, jnp.where(use_fraction, 1.0, xs), valid & ~use_fraction)
-    fraction = _gamma_fraction(as_, jnp.where(use_fraction, xs, 2.0), valid & use_fraction)
+    series = _gamma_series(as_, jnp.where(use_fraction, 1.0, xs), valid & ~use_fraction, least)
+    fraction = _gamma_fraction(as_, jnp.where(use_fraction, xs, 2.0), valid & use_fraction, least)
     return series, fraction, use_fraction
 
 
-def igamma_function(a: Array, x: Array) -> Array:
+def _gamma_domain(a: Array, x: Array, value: Array, at_zero: float, at_infinity: float) -> Array:
+    """The limits: the function is ``at_zero`` at x = 0 and a = inf, ``at_infinity`` at x = inf and a = 0."""
+    value = jnp.where((x == jnp.inf) | (a == 0), at_infinity, value)
+    value = jnp.where((x == 0) | (a == jnp.inf), at_zero, value)
+    undefined = ((x == 0) & (a == 0)) | ((x == jnp.inf) & (a == jnp.inf))
+    return jnp.where(undefined | ~(x >= 0) | ~(a >= 0), jnp.nan, value)
+
+
+def igamma_function(a: Array, x: Array, least: int = 0) -> Array:
     """The regularized lower incomplete gamma function P(a, x)."""
-    series, fraction, use_fraction = _gamma_parts(a, x)
-    value = jnp.where(use_fraction, 1 - fraction, series)
-    value = jnp.where(x == 0, 0.0, value)
-    value = jnp.where(x == jnp.inf, 1.0, value)
-    return jnp.where((x < 0) | (a <= 0) | jnp.isnan(x) | jnp.isnan(a), jnp.nan, value)
+    series, fraction, use_fraction = _gamma_parts(a, x, least)
+    return _gamma_domain(a, x, jnp.where(use_fraction, 1 - fraction, series), 0.0, 1.0)
 
 
 def igammac_function(a: Array, x: Array) -> Array:
     """The regularized upper incomplete gamma function Q(a, x)."""
     series, fraction, use_fraction = _gamma_parts(a, x)
-    value = jnp.where(use_fraction, fraction, 1 - series)
-    value = jnp.where(x == 0, 1.0, value)
-    value = jnp.where(x == jnp.inf, 0.0, value)
-    return jnp.where((x < 0) | (a <= 0) | jnp.isnan(x) | jnp.isnan(a), jnp.nan, value)
+    return _gamma_domain(a, x, jnp.where(use_fraction, fraction, 1 - series), 1.0, 0.0)
 
 
 def _igamma_slope(a: Array, x: Array) -> Array:
-    return jax.jvp(lambda a: igamma_function(a, x), (a,), (jnp.ones_like(a),))[1]
+    # At an integer a the fraction ends early, and its derivative does not.
+    least = 64 if x.dtype == jnp.float32 else 256
+    slope = jax.jvp(lambda a: igamma_function(a, x, least), (a,), (jnp.ones_like(a),))[1]
+    valid = (a > 0) & (x >= 0) & (((x < jnp.inf) & (a < jnp.inf)) | (x == 0))
+    return jnp.where(valid, slope, jnp.nan)
 
 
 @lowers("igamma")
@@ -143,8 +151,8 @@ def igamma_grad_a(ctx: Ctx, a: ir.Value, x: ir.Value) -> ir.Value:
 
 def betainc_function(a: Array, b: Array, x: Array) -> Array:
     """The regularized incomplete beta function, by its continued fraction (Lentz and Thompson)."""
-    eps, tiny = jnp.finfo(x.dtype).eps, jnp.finfo(x.dtype).tiny * 1e3
-    valid = (a > 0) & (b > 0) & (x > 0) & (x < 1)
+    eps, tiny = np.finfo(x.dtype).eps, np.finfo(x.dtype).tiny * 1e3
+    valid = (a > 0) & (b > 0) & (a < jnp.inf) & (b < jnp.inf) & (x > 0) & (x < 1)
     a_, b_, x_ = (jnp.where(valid, v, 0.5) for v in (a, b, x))
     # The fraction converges fast on one side of the mean: use the symmetry on the other.
     flipped = x_ > (a_ + 1) / (a_ + b_ + 2)
@@ -170,9 +178,12 @@ def betainc_function(a: Array, b: Array, x: Array) -> Array:
     log_beta = lax.lgamma(p) + lax.lgamma(q) - lax.lgamma(p + q)
     value = h * jnp.exp(p * jnp.log(z) + q * jnp.log1p(-z) - log_beta) / p
     value = jnp.where(flipped, 1 - value, value)
+    value = jnp.where((b == 0) | (a == jnp.inf), 0.0, value)
+    value = jnp.where((a == 0) | (b == jnp.inf), 1.0, value)
     value = jnp.where(x == 0, 0.0, jnp.where(x == 1, 1.0, value))
-    wrong = (a <= 0) | (b <= 0) | ~(x >= 0) | (x > 1) | jnp.isnan(a) | jnp.isnan(b)
-    return jnp.where(wrong, jnp.nan, value)
+    undefined = ((a == 0) & (b == 0)) | ((a == jnp.inf) & (b == jnp.inf))
+    outside = ~(a >= 0) | ~(b >= 0) | ~(x >= 0) | (x > 1)
+    return jnp.where(undefined | outside, jnp.nan, value)
 
 
 @lowers("regularized_incomplete_beta")
