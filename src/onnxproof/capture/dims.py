@@ -220,6 +220,19 @@ def plus(a: Dim, number: int) -> Dim:
     return a + number if isinstance(a, int) else SymDim(f"{a} + {number}") if number else a
 
 
+def product(sizes: Sequence[Dim]) -> Dim:
+    """The product of dimensions."""
+    total, names = 1, []
+    for size in sizes:
+        if isinstance(size, SymDim):
+            names.append(f"({size})")
+        else:
+            total *= size
+    if not names:
+        return total
+    return SymDim("*".join(names if total == 1 else [str(total), *names]))
+
+
 def check_constraints(constraints: Sequence[str]) -> None:
     """Refuse constraints on one variable that no integer can meet.
 

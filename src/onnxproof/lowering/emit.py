@@ -236,6 +236,7 @@ class Module:
         self.functions: dict[Any, Defined] = {}
         self.programs: dict[Any, Program] = {}
         self._shapes: dict[ir.Value, Shape] = {}
+        self.sizes: dict[ir.Value, Dim] = {}  # scalars that hold a dimension
 
     def shape(self, value: ir.Value) -> Shape | None:
         return self._shapes.get(value)
@@ -442,8 +443,9 @@ class Ctx:
         """A dimension as a scalar."""
         if isinstance(dim, int):
             return self.const(dim, dtype)
-        value = self.op("Squeeze", self.dim(dim), self.i64([0]), shape=())
-        return self.cast(value, dtype)
+        value = self.cast(self.op("Squeeze", self.dim(dim), self.i64([0]), shape=()), dtype)
+        self.module.sizes[value] = dim
+        return value
 
     # -- shapes -------------------------------------------------------------------------------
 

@@ -1,22 +1,19 @@
 """What can be told of index values at export: constants, bounds, and JAX's wrap of negative indices.
 
-JAX wraps negative indices in the program (``where(i < 0, i + n, i)``) and clamps, fills or drops what is out of
-range; ONNX operators take ``-n ... n - 1`` and fail beyond. Knowing bounds saves the operators between the two.
+JAX wraps negative indices in the program (``where(i < 0, i + n, i)``) and clamps, fills or drops what is
+out of range; ONNX operators take ``-n ... n - 1`` and fail beyond. Known bounds save what stands between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxproof.capture import dims as dim_algebra
 from onnxproof.capture.program import Dim, SymDim
-from onnxproof.lowering.emit import BOOL, I32, I64, Ctx
-from onnxproof.lowering.shape import count
+from onnxproof.lowering.emit import Ctx
 
 Array = np.ndarray[Any, Any]
 Interval = tuple[int, int]
@@ -133,6 +130,29 @@ def _interval_of(ctx: Ctx, node: ir.Node, depth: int) -> Interval | None:
     return None
 
 
+def as_dimension(ctx: Ctx, value: ir.Value, depth: int = _DEPTH) -> Dim | None:
+    """The dimension that a value of one element holds: a size of the inputs, or that plus a constant."""
+    known = ctx.module.sizes.get(value)
+    if known is not None:
+        return known
+    constant = evaluate(ctx, value)
+    if constant is not None:
+        return int(constant.reshape(-1)[0]) if constant.size == 1 else None
+    node = value.producer()
+    if node is None or depth == 0:
+        return None
+    operands = [v for v in node.inputs if v is not None]
+    if node.op_type == "Cast" or node.op_type in _MOVES - {"Expand", "Transpose"}:
+        return as_dimension(ctx, operands[0], depth - 1)
+    if node.op_type not in ("Add", "Sub"):
+        return None
+    a, b = (as_dimension(ctx, v, depth - 1) for v in operands)
+    if a is None or b is None:
+        return None
+    sign = "+" if node.op_type == "Add" else "-"
+    return SymDim(f"{a} {sign} ({b})")
+
+
 def _wrapped(ctx: Ctx, node: ir.Node | None) -> ir.Value | None:
     """``i`` where the node computes ``where(i < 0, i + n, i)`` for some n."""
     if node is None or node.op_type != "Where":
@@ -225,149 +245,4 @@ def from_shapes(ctx: Ctx, value: ir.Value, depth: int = _DEPTH) -> bool:
     if node.op_type == "Shape":
         return True
     used = {*_MOVES, "Cast", "Concat", "Range", "Add", "Sub", "Mul", "Div", "Mod", "Neg", "Max", "Min"}
-    return node.op_type in used and all(
-        from_shapes(ctx, v, depth - 1) for v in node.inputs if v is not None
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """Starts of windows, brought into range.
-
-    ``value`` has the shape of the starts; ``ok`` says which windows lay in range before, of the same shape without
-    the axis of columns, or is None when all did or none had to.
-    """
-
-    value: ir.Value
-    ok: ir.Value | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis that is indexed: its size, and that of the window."""
-
-    size: Dim
-    window: Dim
-
-    @property
-    def last(self) -> Dim:
-        """The last start at which the window lies within the axis."""
-        return dim_algebra.minus(self.size, self.window)
-
-
-def into_range(
-    ctx: Ctx,
-    value: ir.Value,
-    axes: Sequence[Axis],
-    *,
-    check: bool = False,
-    trust: bool = False,
-    wrap: bool = True,
-    wide: bool = False,
-    column: bool = False,
-) -> Starts:
-    """Clamp starts to the range in which windows lie within their axes.
-
-    Args:
-        value: integers; with several axes, one column of the last axis for each.
-        check: also tell which windows lay in range.
-        trust: values that are computed from constants and sizes alone need no clamping.
-        wrap: the result may count from the end of the axis (only where windows are single positions).
-        wide: give int64, else int32 stays.
-        column: the last axis is that of columns also where there is one axis only.
-    """
-    value = _index_dtype(ctx, value, axes, wide)
-    dtype = ctx.dtype(value)
-    known = evaluate(ctx, value)
-    lasts = [a.last for a in axes]
-    if known is not None:
-        return _known_into_range(ctx, known, lasts, check, column or len(axes) > 1)
-    lows: list[Dim] = [0] * len(axes)
-    if wrap and all(a.window == 1 for a in axes):
-        raw = unwrapped(ctx, value, [a.size for a in axes])
-        if raw is not None:
-            value, lows = raw, [dim_algebra.minus(0, a.size) for a in axes]
-    if _within(ctx, value, lows, lasts) or (trust and from_shapes(ctx, value)):
-        return Starts(value)
-    if len(set(lasts)) == 1 and len(set(lows)) == 1:
-        clamped = ctx.op("Clip", value, ctx.dim_scalar(lows[0], dtype), ctx.dim_scalar(lasts[0], dtype))
-    else:
-        low, high = (ctx.cast(ctx.dims(b), dtype) for b in (lows, lasts))
-        shape = ctx.shape(value)
-        clamped = ctx.op("Min", ctx.op("Max", value, low, shape=shape), high, shape=shape)
-    if not check:
-        return Starts(clamped)
-    ok = ctx.op("Equal", clamped, value)
-    if len(axes) > 1:
-        ok = ctx.cast(ctx.reduce("ReduceMin", ctx.cast(ok, I32), [-1]), BOOL)
-    elif column:
-        ok = ctx.squeeze(ok, [ctx.rank(ok) - 1])
-    return Starts(clamped, ok)
-
-
-def _index_dtype(ctx: Ctx, value: ir.Value, axes: Sequence[Axis], wide: bool) -> ir.Value:
-    """The starts in a dtype that indices may have, without a change of what they mean."""
-    dtype = ctx.dtype(value)
-    if dtype == np.uint64:  # beyond int64 is beyond every axis
-        value = ctx.op("Min", value, ctx.const(np.iinfo(np.int64).max, dtype))
-    if wide or dtype.itemsize == 8 or dtype == np.uint32:
-        return ctx.cast(value, I64)
-    return ctx.cast(value, I32)
-
-
-def _within(ctx: Ctx, value: ir.Value, lows: Sequence[Dim], lasts: Sequence[Dim]) -> bool:
-    """Whether starts are known to lie in range, column by column where columns can be told."""
-    parts = columns(ctx, value) if len(lows) > 1 else [value]
-    if parts is None:
-        parts = [value] * len(lows)
-    for part, low, last in zip(parts, lows, lasts, strict=True):
-        least, most = interval(ctx, part)
-        if isinstance(last, SymDim):
-            if (least, most) != (0, 0):
-                return False
-        elif isinstance(low, SymDim) or least < low or most > last:
-            return False
-    return True
-
-
-def _known_into_range(
-    ctx: Ctx, known: Array, lasts: Sequence[Dim], check: bool, column: bool
-) -> Starts:
-    """Constant starts. Along an axis of symbolic size they are taken to lie in range: else the runtime refuses."""
-    limit = np.asarray([np.iinfo(np.int64).max if isinstance(d, SymDim) else d for d in lasts])
-    clamped = np.clip(known, 0, np.broadcast_to(limit, known.shape) if column else limit[0])
-    value = ctx.const(clamped.astype(known.dtype))
-    right = clamped == known
-    if not check or right.all():
-        return Starts(value)
-    return Starts(value, ctx.const(right.all(-1) if column else right))
-
-
-def offsets(ctx: Ctx, windows: Mapping[int, Dim], width: int) -> ir.Value:
-    """Positions within windows as int64 of shape [*windows, width]: column ``c`` counts along ``windows[c]``."""
-    sizes = list(windows.values())
-    if all(isinstance(s, int) for s in sizes):
-        table = np.zeros([*sizes, width], np.int64)  # type: ignore[list-item]
-        for axis, (column, size) in enumerate(windows.items()):
-            line = [size if i == axis else 1 for i in range(len(sizes))]
-            table[..., column] += np.arange(size).reshape(line)  # type: ignore[arg-type]
-        return ctx.const(table)
-    total: ir.Value | None = None
-    for axis, (column, size) in enumerate(windows.items()):
-        line = count_along(ctx, size, axis, len(sizes) + 1)
-        part = line if width == 1 else ctx.op("Mul", line, unit(ctx, column, width))
-        total = part if total is None else ctx.op("Add", total, part)
-    if total is None:
-        return ctx.const(np.zeros(width, np.int64))
-    return total
-
-
-def unit(ctx: Ctx, column: int, width: int) -> ir.Value:
-    """1 at ``column``, else 0: int64 of shape [width]."""
-    return ctx.const(np.eye(width, dtype=np.int64)[column])
-
-
-def count_along(ctx: Ctx, size: Dim, axis: int, rank: int) -> ir.Value:
-    """``0 ... size - 1`` along ``axis`` of ``rank`` axes, the others of size 1; int64."""
-    shape: list[Dim] = [size if i == axis else 1 for i in range(rank)]
-    return ctx.reshape(count(ctx, size, I64), shape)
+    return node.op_type in used and all(from_shapes(ctx, v, depth - 1) for v in node.inputs if v is not None)

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxproof.capture import dims
 from onnxproof.capture.program import Dim, Program, Shape, SymDim
 from onnxproof.lowering.emit import BOOL, I64, Ctx
-from onnxproof.lowering.index import (
+from onnxproof.lowering.indices import evaluate
+from onnxproof.lowering.regions import (
+    Start,
+    read_window,
+    tuple_axes,
+    tuple_window,
+    tuples,
+    unit,
+    write_window,
+)
+from onnxproof.lowering.registry import ANY, Rule, lowers
+from onnxproof.lowering.starts import (
+    Axis,
+    Starts,
+    count_along,
     elements_axis,
+    into_range,
     one_start,
+    pick_columns,
     spread_windows,
     without_last,
 )
-from onnxproof.lowering.indices import Axis, Starts, count_along, evaluate, into_range, unit
-from onnxproof.lowering.registry import ANY, Rule, lowers
-from onnxproof.lowering.windows import Start, read_window, tuple_axes, tuples, write_window
 
 _MOST_POSITIONS = 65536  # of a window that is written by position
 
@@ -164,7 +178,9 @@ class _Writer:
     def one(self, x: ir.Value, indices: ir.Value, update: ir.Value) -> ir.Value:
         """A single window: read, combine and write it, or let ScatterND combine in place."""
         ctx, form = self.ctx, self.form
-        starts, ok = one_start(ctx, indices, form.map, form.axes, self.check, wrap=False)
+        lead = tuple_axes(form.shape, form.window)
+        wrap = lead is not None and all(axis.window == 1 for axis in form.axes)
+        starts, ok = one_start(ctx, indices, form.map, form.axes, self.check, wrap=wrap)
         for d, (size, window) in enumerate(zip(form.shape, form.window, strict=True)):
             if size != window and d not in starts:
                 starts[d] = Start(ctx.const(0, I64))
@@ -173,20 +189,34 @@ class _Writer:
             if not known.all():
                 return x
             ok = None
+        if lead:
+            return self._at_tuples(x, tuples(ctx, starts, form.window, lead), ok, update, lead)
         update = ctx.reshape(update, form.window)
-        lead = tuple_axes(form.shape, form.window)
-        if lead and self.reduction in ("add", "mul") and self.dtype.kind in "iuf" and self.dtype.itemsize > 2:
+        if self.name != "scatter" or ok is not None:
+            update = self._chosen(ok, read_window(ctx, x, starts, form.window), update)
+        return write_window(ctx, x, starts, form.window, update)
+
+    def _at_tuples(
+        self, x: ir.Value, index: ir.Value, ok: ir.Value | None, update: ir.Value, lead: int
+    ) -> ir.Value:
+        ctx, window = self.ctx, self.form.window
+        shape = tuple_window(window, lead)
+        update = ctx.reshape(update, shape)
+        if self.reduction in ("add", "mul") and self.dtype.kind in "iuf" and self.dtype.itemsize > 2:
             update = self._addend(update)
             if ok is not None:
-                update = ctx.op("Where", ok, update, self._neutral(), shape=form.window)
-            return self._scatter_nd(x, tuples(ctx, starts, form.window, lead), update)
+                update = ctx.op("Where", ok, update, self._neutral(), shape=shape)
+            return self._scatter_nd(x, index, update)
         if self.name != "scatter" or ok is not None:
-            current = read_window(ctx, x, starts, form.window)
-            if self.name != "scatter":
-                update = ctx.op(self._operator(), current, update, shape=form.window)
-            if ok is not None:
-                update = ctx.op("Where", ok, update, current, shape=form.window)
-        return write_window(ctx, x, starts, form.window, update)
+            update = self._chosen(ok, ctx.op("GatherND", x, index, shape=shape), update)
+        return ctx.op("ScatterND", x, index, update)
+
+    def _chosen(self, ok: ir.Value | None, current: ir.Value, update: ir.Value) -> ir.Value:
+        """What a window holds afterwards."""
+        ctx, shape = self.ctx, self.ctx.shape(update)
+        if self.name != "scatter":
+            update = ctx.op(self._operator(), current, update, shape=shape)
+        return update if ok is None else ctx.op("Where", ok, update, current, shape=shape)
 
     def _operator(self) -> str:
         """The operator of one update; on truth values sum and product are or and and."""
@@ -198,7 +228,19 @@ class _Writer:
     # -- several windows ----------------------------------------------------------------------
 
     def many(self, x: ir.Value, indices: ir.Value, update: ir.Value) -> ir.Value:
+        used = [k for k, axis in enumerate(self.form.axes) if axis.size != axis.window]
+        if not self.check and used and len(used) < len(self.form.map):
+            # The start of a window that fills its axis is clamped to 0.
+            kept = replace(
+                self.form,
+                map=tuple(self.form.map[k] for k in used),
+                starts=(*self.form.starts[:-1], len(used)),
+            )
+            indices = pick_columns(self.ctx, indices, used)
+            return replace(self, form=kept).many(x, indices, update)
         form = self.form
+        if not form.map:
+            raise self.ctx.unsupported("several windows without an index")
         update = self._addend(update)
         plan = elements_axis(
             len(form.shape), form.map, form.batching, form.starts_batching, form.batch, form.window
@@ -241,7 +283,7 @@ class _Writer:
     def _tuples(
         self, starts: ir.Value, update: ir.Value, named: Sequence[int], rest: Sequence[int]
     ) -> tuple[ir.Value, ir.Value]:
-        """Index tuples over the axes ``named``, of shape batch + windows + [len(named)], and the update to match."""
+        """Index tuples over the axes ``named``, batch + windows + [columns], and the update to match."""
         ctx, form = self.ctx, self.form
         batch, width = form.starts[:-1], len(named)
         index = self._placed(starts, named)
@@ -275,29 +317,27 @@ class _Writer:
             return ctx.op("Mul", starts, ctx.const(places[0]), shape=(*batch, width))
         return ctx.op("MatMul", starts, ctx.const(places), shape=(*batch, width))
 
-    def _only(
-        self, ok: ir.Value, index: ir.Value, update: ir.Value
-    ) -> tuple[ir.Value, ir.Value]:
+    def _only(self, ok: ir.Value, index: ir.Value, update: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Without the windows that lie out of range: they are left out, or made to change nothing."""
         ctx, form = self.ctx, self.form
         batch = form.starts[:-1]
         if self.reduction != "none":
-            trailing = (ctx.rank(update)) - len(batch)
-            ok = ctx.reshape(ok, (*batch, *([1] * trailing)))
-            shape = ctx.shape(update)
+            shape = ctx.shape(update) or ()
+            ok = self._lined(ok, (*batch, *([1] * (len(shape) - len(batch)))))
             return index, ctx.op("Where", ok, update, self._neutral(), shape=shape)
-        count: Dim = 1
-        for d in batch:
-            symbolic = isinstance(count, SymDim) or isinstance(d, SymDim)
-            count = SymDim(f"({count})*({d})") if symbolic else count * d
+        count = dims.product(batch)
         ok = ctx.reshape(ok, (count,))
         flat = [ctx.reshape(v, (count, *(ctx.shape(v) or ())[len(batch) :])) for v in (index, update)]
         left = [ctx.op("Compress", v, ok, axis=0) for v in flat]
         return left[0], left[1]
 
-    def _elements(
-        self, x: ir.Value, indices: ir.Value, update: ir.Value, axis: int, inner: bool
-    ) -> ir.Value:
+    def _lined(self, ok: ir.Value, shape: Shape) -> ir.Value:
+        """``ok`` in a shape; where it lost its last axis just before, from what it was."""
+        node = ok.producer()
+        before = node.inputs[0] if node is not None and node.op_type == "Squeeze" else None
+        return self.ctx.reshape(ok if before is None else before, shape)
+
+    def _elements(self, x: ir.Value, indices: ir.Value, update: ir.Value, axis: int, inner: bool) -> ir.Value:
         """Axes of operand and starts run together: ScatterElements along the one that is left."""
         ctx, form = self.ctx, self.form
         size = form.window[axis]

@@ -22,9 +22,7 @@ BEFORE_FIRST = int(np.iinfo(np.int64).min)  # the end of an axis that is walked 
 
 
 @lowers("reshape", sharding=None)
-def reshape(
-    ctx: Ctx, x: ir.Value, *, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None
-) -> ir.Value:
+def reshape(ctx: Ctx, x: ir.Value, *, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None) -> ir.Value:
     if dimensions is not None:
         x = ctx.transpose(x, dimensions)
     return picked(ctx, x, tuple(new_sizes)) or ctx.reshape(x, new_sizes)
@@ -76,7 +74,9 @@ def broadcast_in_dim(
     added = [i - first for i in range(first, len(shape)) if i not in broadcast_dimensions]
     if known is not None:
         full = [int(d) for d in shape]
-        return ctx.const(np.broadcast_to(np.expand_dims(known, added), full))
+        sizes = iter(known.shape)
+        lined = [1 if i in added else next(sizes) for i in range(len(shape) - first)]
+        return ctx.const(np.broadcast_to(known.reshape(lined), full))
     return ctx.expand(ctx.unsqueeze(x, added), shape)
 
 
@@ -86,9 +86,7 @@ def dim_as_value(ctx: Ctx, *, dim: SymDim) -> ir.Value:
 
 
 @lowers("iota", sharding=None)
-def iota(
-    ctx: Ctx, *_sizes: ir.Value, dtype: Any, shape: Sequence[Dim], dimension: int
-) -> ir.Value:
+def iota(ctx: Ctx, *_sizes: ir.Value, dtype: Any, shape: Sequence[Dim], dimension: int) -> ir.Value:
     length, out = shape[dimension], ctx.out.dtype
     line = [length if i == dimension else 1 for i in range(len(shape))][dimension:]
     if isinstance(length, int) and length <= _LONGEST_COUNT:
@@ -194,9 +192,9 @@ class _AxisPlan:
 
 
 def _plan(size: Dim, low: Dim, high: Dim) -> _AxisPlan:
-    if isinstance(size, int) and isinstance(low, int) and isinstance(high, int):
-        if max(-low, 0) >= size + min(high, 0):  # nothing of the operand is left
-            return _AxisPlan(0, 0, size + low + high, 0)
+    match size, low, high:
+        case int(n), int(a), int(b) if max(-a, 0) >= n + min(b, 0):  # nothing of the operand is left
+            return _AxisPlan(0, 0, n + a + b, 0)
     start = max(-low, 0) if isinstance(low, int) else 0
     end = high if isinstance(high, int) and high < 0 else LAST
     before = max(low, 0) if isinstance(low, int) else low
@@ -212,7 +210,5 @@ def spread(ctx: Ctx, x: ir.Value, value: ir.Value, axis: int, interior: int) -> 
     pads[len(wide) + axis + 1] = interior
     x = ctx.op("Pad", ctx.unsqueeze(x, [axis + 1]), ctx.i64(pads), value, shape=tuple(wide))
     size = shape[axis]
-    shape[axis] = (
-        SymDim(f"({size})*{1 + interior}") if isinstance(size, SymDim) else size * (1 + interior)
-    )
+    shape[axis] = SymDim(f"({size})*{1 + interior}") if isinstance(size, SymDim) else size * (1 + interior)
     return ctx.reshape(x, shape)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnxproof.capture.dims import difference, plus
 from onnxproof.capture.program import Dim, Shape, SymDim
-from onnxproof.capture.dims import plus
 from onnxproof.lowering.emit import I64, Ctx
-from onnxproof.lowering.indices import evaluate, unit
+from onnxproof.lowering.indices import evaluate
 from onnxproof.lowering.shape import LAST
 
 _MOST_TUPLES = 16384  # of an update that is written by position
@@ -29,12 +29,10 @@ def _known(ctx: Ctx, start: Start) -> int | None:
     return None if known is None else int(known)
 
 
-def read_window(
-    ctx: Ctx, x: ir.Value, starts: Mapping[int, Start], window: Sequence[Dim]
-) -> ir.Value:
+def read_window(ctx: Ctx, x: ir.Value, starts: Mapping[int, Start], window: Sequence[Dim]) -> ir.Value:
     """The window of shape ``window``; axes without a start are taken whole.
 
-    Starts of windows of size 1 may count from the end of their axis.
+    Starts that are constant, and those of windows of size 1, may count from the end of their axis.
     """
     known = {d: _known(ctx, s) for d, s in starts.items()}
     for d, start in starts.items():  # positions first: each leaves less to move
@@ -45,13 +43,26 @@ def read_window(
     if not axes:
         return x
     if all(known[d] is not None for d in axes):
+        shape = ctx.shape(x) or ()
         first = ctx.i64([int(known[d] or 0) for d in axes])
-        last = ctx.dims([plus(window[d], int(known[d] or 0)) for d in axes])
+        last = ctx.dims([slice_end(int(known[d] or 0), window[d], shape[d]) for d in axes])
         return ctx.op("Slice", x, first, last, ctx.i64(axes), shape=tuple(window))
     dtype = _common(ctx, [starts[d] for d in axes if known[d] is None])
     first = _vector(ctx, [starts[d] for d in axes], dtype)
     last = ctx.op("Add", first, ctx.cast(ctx.dims([window[d] for d in axes]), dtype))
     return ctx.op("Slice", x, first, last, ctx.const(axes, dtype), shape=tuple(window))
+
+
+def slice_end(start: int, window: Dim, size: Dim) -> Dim:
+    """Where a window ends, as Slice takes it: counted from the end of an axis whose size is symbolic."""
+    if start < 0 and isinstance(window, int):
+        return start + window or LAST
+    end = plus(window, start)
+    if isinstance(size, SymDim) and isinstance(end, SymDim):
+        distance = difference(end, size)
+        if distance is not None and distance <= 0:
+            return distance or LAST
+    return end
 
 
 def _common(ctx: Ctx, starts: Sequence[Start]) -> np.dtype[np.generic]:
@@ -84,27 +95,40 @@ def tuple_axes(shape: Shape, window: Sequence[Dim]) -> int | None:
     return lead if count <= _MOST_TUPLES else None
 
 
-def tuples(
-    ctx: Ctx, starts: Mapping[int, Start], window: Sequence[Dim], lead: int
-) -> ir.Value:
-    """Every position of the window along its first ``lead`` axes: int64 of shape [*window[:lead], lead]."""
+def tuples(ctx: Ctx, starts: Mapping[int, Start], window: Sequence[Dim], lead: int) -> ir.Value:
+    """Every position of the window along its first ``lead`` axes.
+
+    int64 of shape [*window[:lead], lead], or [lead] where that is a single position.
+    """
     sizes = [int(w) for w in window[:lead]]
-    grid = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), -1).astype(np.int64)
-    shift: ir.Value | None = None
+    axes = [s for s in sizes if s != 1] and sizes
+    grid = np.zeros((*axes, lead), np.int64)
+    for d, size in enumerate(axes):
+        grid[..., d] = np.arange(size).reshape([size if i == d else 1 for i in range(lead)])
+    parts: list[ir.Value | None] = [None] * lead
     for d, start in starts.items():
         known = _known(ctx, start)
-        if known is not None:
+        if known is None:
+            parts[d] = ctx.unsqueeze(ctx.cast(start.value, I64), [0])
+        else:
             grid[..., d] += known
-            continue
-        part = ctx.cast(start.value, I64)
-        if lead > 1:
-            part = ctx.op("Mul", part, unit(ctx, d, lead), shape=(lead,))
-        shift = part if shift is None else ctx.op("Add", shift, part)
-    if shift is None:
+    moving = [p for p in parts if p is not None]
+    if not moving:
         return ctx.const(grid)
-    if grid.size == lead and not grid.any():
-        return ctx.reshape(shift, grid.shape)
-    return ctx.op("Add", shift, ctx.const(grid), shape=grid.shape)
+    if len(moving) == 1 and lead > 1:
+        d = next(i for i, p in enumerate(parts) if p is not None)
+        shift = ctx.op("Mul", moving[0], unit(ctx, d, lead), shape=(lead,))
+    elif lead == 1:
+        shift = moving[0]
+    else:
+        filled = [ctx.i64([0]) if p is None else p for p in parts]
+        shift = ctx.op("Concat", *filled, axis=0, shape=(lead,))
+    return shift if not grid.any() and not axes else ctx.op("Add", shift, ctx.const(grid), shape=grid.shape)
+
+
+def tuple_window(window: Sequence[Dim], lead: int) -> Shape:
+    """The shape of an update at :func:`tuples`."""
+    return tuple(window[lead:]) if all(w == 1 for w in window[:lead]) else tuple(window)
 
 
 def write_window(
@@ -117,7 +141,8 @@ def write_window(
         return update
     lead = tuple_axes(shape, window)
     if lead is not None:
-        return ctx.op("ScatterND", x, tuples(ctx, starts, window, lead), update, shape=shape)
+        index = tuples(ctx, starts, window, lead)
+        return ctx.op("ScatterND", x, index, ctx.reshape(update, tuple_window(window, lead)), shape=shape)
     return _spliced(ctx, x, starts, window, update, axes)
 
 
@@ -153,3 +178,7 @@ def _spliced(
         parts.append(ctx.op("Slice", x, last, end, at))
     return ctx.op("Concat", *parts, axis=axis, shape=shape)
 
+
+def unit(ctx: Ctx, column: int, width: int) -> ir.Value:
+    """1 at ``column``, else 0: int64 of shape [width]."""
+    return ctx.const(np.eye(width, dtype=np.int64)[column])
