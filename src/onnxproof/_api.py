@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 import onnx
 import onnx_ir as ir
 
+from onnxproof import targets
 from onnxproof.artifact.save import ExportMode, save
 from onnxproof.capture.layout import with_channels_first
 from onnxproof.capture.trace import capture, x64
@@ -100,7 +101,7 @@ def to_onnx(
             a file beside the model.
         normalization_mode: ``"auto"`` uses native normalization operators where they passed the accuracy gate,
             ``"prefer_native"`` wherever the schema allows, ``"force_decomposed"`` never.
-        target: the runtime whose kernels the graph must fit.
+        target: the runtime whose kernels the graph must fit: ``"ort-cpu"``.
         constraints: facts on dimensions, such as ``"T >= 2"``.
         drop_effects: kinds of effects to leave out: ``"debug"``, ``"checks"``.
         external_data: True or False to decide over the side file yourself.
@@ -121,6 +122,7 @@ def to_onnx(
     )
     _check_choices("drop_effects", drop_effects, ("debug", "checks"))
     _check_opset(opset)
+    targets.get(target)  # an unknown name is an error before anything is traced
     if return_mode == "file" and output_path is None:
         raise InputSpecError(
             'return_mode="file" needs an output_path', way_out='For example output_path="model.onnx".'
