@@ -43,6 +43,8 @@ def _keys_move(key: Any, i: Any) -> Any:
         jnp.flip(keys, 0),
         jnp.expand_dims(keys, 1),
         keys.at[i, 0].set(key),
+        keys == keys[i],
+        keys != keys[::-1],
     )
 
 

@@ -97,7 +97,7 @@ def to_aval(aval: Any) -> Aval:
     """A JAX abstract value as ours; keys as their words, float0 as bool."""
     shape = tuple(to_dim(d) for d in aval.shape)
     if is_key(aval.dtype):
-        return Aval(shape + keys.key_words(aval.dtype), np.dtype(np.uint32), key=True)
+        return Aval(shape + keys.key_words(aval.dtype), np.dtype(np.uint32))
     if aval.dtype == jax.dtypes.float0:
         return Aval(shape, np.dtype(np.bool_))
     return Aval(shape, np.dtype(aval.dtype))
@@ -157,8 +157,7 @@ class Inliner:
             array = np.asarray(value, jax.dtypes.canonicalize_dtype(np.asarray(value).dtype))
         if array.dtype == jax.dtypes.float0:
             array = np.zeros(array.shape, np.bool_)
-        typed = hasattr(value, "dtype") and is_key(value.dtype)
-        aval = Aval(tuple(map(int, array.shape)), np.dtype(array.dtype), key=typed)
+        aval = Aval(tuple(map(int, array.shape)), np.dtype(array.dtype))
         param = self._names.find(value)
         atom: Atom
         if param is None and array.size <= _MAX_LITERAL:

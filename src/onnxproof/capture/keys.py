@@ -12,7 +12,9 @@ from typing import Any
 
 import jax
 import jax.extend.random as jax_random
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from onnxproof.capture.jaxprs import sub_jaxprs
 from onnxproof.capture.program import Site
@@ -64,7 +66,7 @@ def physical(eqn: Any, site: Site) -> Callable[..., Any] | None:
     """A JAX function of words that computes what ``eqn`` computes on keys; None when it is no such equation.
 
     Raises:
-        UnsupportedParam: the keys belong to a generator that is not JAX's own, or the primitive compares keys.
+        UnsupportedParam: the keys are of a generator that is not JAX's own, or used as numbers.
     """
     name, params = eqn.primitive.name, eqn.params
     if name == "random_seed":
@@ -105,7 +107,16 @@ def _fold_in(keys: int, data: int, fn: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _moved(eqn: Any, site: Site) -> Callable[..., Any]:
-    """The primitive of ``eqn`` mapped over the axis of words."""
+    """The primitive of ``eqn`` mapped over the axis of words; keys are equal when all their words are."""
+    match eqn.primitive.name:
+        case "eq":
+            return lambda a, b: jnp.all(a == b, axis=-1)
+        case "ne":
+            return lambda a, b: jnp.any(a != b, axis=-1)
+        case "select_n":
+            return lambda which, *cases: lax.select_n(
+                jnp.broadcast_to(which[..., None], cases[0].shape), *cases
+            )
     if not all(is_key(v.aval.dtype) for v in eqn.outvars):
         raise UnsupportedParam(
             f"{eqn.primitive.name} on typed PRNG keys can't be exported",

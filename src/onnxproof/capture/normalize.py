@@ -109,8 +109,6 @@ class _Normalizer:
 
     def absorb(self, eqn: Eqn, eqns: list[Eqn]) -> Eqn:
         """Let operands broadcast implicitly."""
-        if eqn.outputs[0].aval.key:
-            return eqn
         inputs = list(eqn.inputs)
         first = 1 if eqn.primitive == "select_n" and not inputs[0].aval.shape else 0
         out = eqn.outputs[0].aval.shape
@@ -176,7 +174,7 @@ def _same(inputs: Sequence[Atom], i: int, shape: Shape, first: int, out: Shape) 
 def _fold(eqn: Eqn) -> Lit | None:
     """The literal result of a cheap primitive on literals."""
     out = eqn.outputs[0].aval
-    if out.size is None or out.size > _FOLD_LIMIT or out.key or not eqn.inputs:
+    if out.size is None or out.size > _FOLD_LIMIT or not eqn.inputs:
         return None
     if not all(isinstance(a, Lit) for a in eqn.inputs):
         return None
@@ -217,7 +215,7 @@ def _unit_change(small: Shape, big: Shape) -> bool:
 
 
 def _broadcast_in_dim(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
-    if len(eqn.inputs) != 1 or eqn.inputs[0].aval.key:
+    if len(eqn.inputs) != 1:
         return eqn
     source, out = eqn.inputs[0], eqn.outputs[0].aval
     at = tuple(int(a) for a in eqn.params["broadcast_dimensions"])
@@ -238,7 +236,7 @@ def _broadcast_in_dim(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
 
 def _reshape(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
     source, out = eqn.inputs[0], eqn.outputs[0].aval
-    if eqn.params.get("dimensions") is not None or len(eqn.inputs) != 1 or source.aval.key:
+    if eqn.params.get("dimensions") is not None or len(eqn.inputs) != 1:
         return eqn
     if source.aval.shape == out.shape:
         return source
@@ -252,8 +250,6 @@ def _reshape(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
 
 
 def _squeeze(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
-    if eqn.inputs[0].aval.key:
-        return eqn
     params = {"new_sizes": eqn.outputs[0].aval.shape, "dimensions": None, "sharding": None}
     return _reshape(n, replace(eqn, primitive="reshape", params=params), eqns)
 
@@ -276,8 +272,6 @@ def _square(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
 
 
 def _transpose(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
-    if eqn.inputs[0].aval.key:
-        return eqn
     perm = tuple(int(p) for p in eqn.params["permutation"])
     maker = n.maker(eqn.inputs[0])
     if maker is not None and maker.primitive == "transpose":
@@ -311,7 +305,7 @@ def _dynamic_slice(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
     """With literal starts on axes whose sizes are known, a plain ``slice``."""
     x, *starts = eqn.inputs
     sizes = eqn.params["slice_sizes"]
-    if x.aval.key or len(starts) != len(sizes):
+    if len(starts) != len(sizes):
         return eqn
     begin = []
     for start, size, dim in zip(starts, sizes, x.aval.shape, strict=True):

@@ -50,13 +50,11 @@ def broadcast_shapes(shapes: Iterable[Shape]) -> Shape | None:
 class Aval:
     """Abstract value: shape and dtype.
 
-    Typed PRNG keys appear as their raw words: a trailing axis of ``uint32`` words is part of ``shape``, and
-    ``key`` is true so that rules which move data by axis can tell.
+    Typed PRNG keys appear as their raw words: a trailing axis of ``uint32`` words is part of ``shape``.
     """
 
     shape: Shape
     dtype: np.dtype[Any]
-    key: bool = False
 
     @property
     def ndim(self) -> int:

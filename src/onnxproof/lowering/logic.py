@@ -17,7 +17,7 @@ from onnxproof.lowering.registry import lowers
 
 @lowers("eq")
 def eq(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _all_words(ctx, ctx.op("Equal", x, y))
+    return ctx.op("Equal", x, y)
 
 
 @lowers("ne")
@@ -25,14 +25,6 @@ def ne(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
     if ctx.ins[0].dtype == BOOL:
         return ctx.op("Xor", x, y)
     return ctx.op("Not", eq(ctx, x, y))
-
-
-def _all_words(ctx: Ctx, equal: ir.Value) -> ir.Value:
-    """Keys are equal when all their words are: the axis of words goes."""
-    if not ctx.ins[0].key:
-        return equal
-    smallest = ctx.reduce("ReduceMin", ctx.cast(equal, I32), [-1])
-    return ctx.cast(smallest, BOOL)
 
 
 @lowers("lt")
@@ -63,6 +55,29 @@ def ge(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
     return ctx.op("GreaterOrEqual", x, y)
 
 
+@lowers("lt_to")
+def lt_to(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
+    if ctx.ins[0].dtype.kind in "biu":
+        return lt(ctx, x, y)
+    first_is_number = ctx.op("Not", ctx.op("IsNaN", x))
+    return _in_total_order(ctx, "Less", x, y, ctx.op("And", first_is_number, ctx.op("IsNaN", y)))
+
+
+@lowers("le_to")
+def le_to(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
+    if ctx.ins[0].dtype.kind in "biu":
+        return le(ctx, x, y)
+    return _in_total_order(ctx, "LessOrEqual", x, y, ctx.op("IsNaN", y))
+
+
+def _in_total_order(ctx: Ctx, op: str, x: ir.Value, y: ir.Value, by_nan: ir.Value) -> ir.Value:
+    """-0 before +0, as their reciprocals; NaN last: searches, which compare so, make every NaN positive first."""
+    one = ctx.like(1, x)
+    sides = ctx.op(op, ctx.op("Div", one, x), ctx.op("Div", one, y))
+    level = ctx.op("And", ctx.op("Equal", x, y), sides)
+    return ctx.op("Or", by_nan, ctx.op("Or", ctx.op("Less", x, y), level))
+
+
 @lowers("is_finite")
 def is_finite(ctx: Ctx, x: ir.Value) -> ir.Value:
     return (abs(Num(ctx, x)) < np.inf).value
@@ -75,8 +90,6 @@ def is_finite(ctx: Ctx, x: ir.Value) -> ir.Value:
 def select_n(ctx: Ctx, which: ir.Value, *cases: ir.Value) -> ir.Value:
     if len(cases) == 1:
         return cases[0]
-    if ctx.ins[1].key and ctx.ins[0].ndim:
-        which = ctx.unsqueeze(which, [-1])
     if ctx.ins[0].dtype == BOOL:
         return ctx.op("Where", which, cases[1], cases[0])
     # An index out of range takes the nearest case, as in JAX.
