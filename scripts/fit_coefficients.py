@@ -15,7 +15,7 @@ import mpmath as mp
 OUT = Path(__file__).parents[1] / "src/onnxproof/lowering/coefficients.py"
 HEAD = '''"""Polynomials of the special functions, the highest power first.
 
-Written by ``scripts/fit_coefficients.py``. Each table says the function, its variable and the interval of the fit.
+Written by ``scripts/fit_coefficients.py``. Each table says its function, variable and interval.
 """
 
 '''

@@ -71,11 +71,11 @@ def power_of_two(exponent: Num, low: int, high: int) -> Num:
 @lowers("bitcast_convert_type")
 def bitcast_convert_type(ctx: Ctx, x: ir.Value, *, new_dtype: Any) -> ir.Value:
     source, target = ctx.ins[0].dtype, ctx.out.dtype
+    if source == target:
+        return x
     for dtype in (source, target):
         if dtype.name not in _BITCASTABLE:
             raise ctx.unsupported(f"no bitcast of {dtype.name}")
-    if source == target:
-        return x
     if source.itemsize == target.itemsize:
         return _same_width(ctx, x, target)
     words = _same_width(ctx, x, unsigned(source))
@@ -120,7 +120,8 @@ def _same_width(ctx: Ctx, x: ir.Value, target: np.dtype[Any]) -> ir.Value:
     if ctx.opset >= 26:
         return ctx.op("BitCast", x, to=target, dtype=target)
     if is_float(source):
-        return ctx.cast(_bits_of(ctx, x).value, target)
+        word = _bits_of(ctx, x).value
+        return _float_of(ctx, word, target) if is_float(target) else ctx.cast(word, target)
     return _float_of(ctx, ctx.cast(x, unsigned(source)), target)
 
 

@@ -1,6 +1,6 @@
 """Polynomials of the special functions, the highest power first.
 
-Written by ``scripts/fit_coefficients.py``. Each table says the function, its variable and the interval of the fit.
+Written by ``scripts/fit_coefficients.py``. Each table says its function, variable and interval.
 """
 
 # erf(x) / x in 2 x^2 - 1, |x| <= 1

@@ -1,7 +1,7 @@
 """Exponentials, logarithms, trigonometric and hyperbolic functions.
 
-ONNX has no expm1, log1p, exp2, log2, cbrt and atan2: they are spelled so that the *relative* error is a few units
-in the last place, next to zero too.
+ONNX has no expm1, log1p, exp2, log2, cbrt and atan2: they are spelled so that the *relative* error is a few
+units in the last place, next to zero too.
 """
 
 from __future__ import annotations

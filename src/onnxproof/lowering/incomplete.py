@@ -31,8 +31,8 @@ def _spelled(ctx: Ctx, fn: Callable[..., Array], operands: Sequence[ir.Value]) -
 def _iterate(step: Callable[[Array, Array], Any], start: Any, active: Array, least: int = 0) -> Any:
     """Repeat ``state = step(n, state)`` for n = 1, 2, ..., at least ``least`` times.
 
-    ``step`` returns which elements go on, and the new state: a tuple of arrays, as ``start`` is. An element that
-    is done keeps its state; those that are not ``active`` never move.
+    ``step`` returns which elements go on, and the new state: a tuple of arrays, as ``start`` is. An element
+    that is done keeps its state; those that are not ``active`` never move.
     """
 
     def go_on(carry: Any) -> Array:

@@ -1,7 +1,8 @@
 """Sigmoids under operators that turn an absolute error into a relative one.
 
-The Sigmoid kernel of ONNX Runtime is exact to 1e-7 absolutely: it is 0 below about -16, where JAX is right down
-to -88. That is enough for gates, and twice as fast as the exact form; a logarithm or a division asks for more.
+The Sigmoid kernel of ONNX Runtime is exact to 1e-7 absolutely: it is 0 below about -16, where JAX is right
+down to -88. That is enough for gates, and twice as fast as the exact form; a logarithm or a division asks for
+more.
 """
 
 from __future__ import annotations
