@@ -18,7 +18,7 @@ FRAMEWORKS = {"flax", "equinox", "haiku", "torch", "keras"}
 
 # Where code that is not ours may raise anything, or a fault must end as a message. File → how many, why.
 BROAD_EXCEPT = {
-    "capture/inline.py": (1, "another package's primitive runs under JAX's tracing"),
+    "capture/foreign.py": (1, "another package's primitive runs under JAX's tracing"),
     "capture/trace.py": (1, "the user's callable runs under JAX's tracing"),
     "cli/target.py": (1, "the user's module and builder run"),
     "cli/console.py": (1, "the last place where a fault of ours can become one paragraph"),

@@ -67,8 +67,8 @@ def _show(result: Result, console: Console) -> None:
     for stage, found, seconds in result.stages:
         steps.add_row(stage, found, f"{seconds:.2f}")
     console.print(steps)
-    errors = Table(title="Largest difference of a logit", title_justify="left")
-    for heading in ("batch", "ONNX - JAX", "ONNX - float64", "JAX - float64"):
+    errors = Table(title="Largest difference of a logit, held-out images", title_justify="left")
+    for heading in ("batch", "ONNX to JAX", "ONNX to float64", "JAX to float64"):
         errors.add_column(heading, justify="right")
     for run in result.runs:
         values = (run.onnx_to_jax, run.onnx_to_float64, run.jax_to_float64)

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 SEED = 0
 HELD_OUT = 397  # of 1,797 images
-EPOCHS = 12
+EPOCHS = 8
 BATCH = 50
 
 
