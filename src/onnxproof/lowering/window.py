@@ -16,7 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxproof.capture.program import Dim, Program, Shape, SymDim
-from onnxproof.lowering.emit import BOOL, I64, U8, Ctx
+from onnxproof.lowering.contract import product
+from onnxproof.lowering.emit import BOOL, I32, U8, Ctx
 from onnxproof.lowering.monoid import lift, named
 from onnxproof.lowering.reduce import binary_op, identity_of, reduce_max, reduce_min, reduce_prod, reduce_sum
 from onnxproof.lowering.registry import ANY, lowers
@@ -173,37 +174,53 @@ def select_and_scatter_add(
     """
     ones = (1,) * len(ctx.out.shape)
     windows = _windows(window_dimensions, window_strides, padding, ones, ones)
-    taps = list(_taps(windows.fixed_size(ctx)))
     if ctx.dtype(x) == BOOL:
         x = ctx.cast(x, U8)
-    shape, zero = ctx.ins[0].shape, ctx.const(0, ctx.out.dtype)
-    chosen, whole = _selected_taps(ctx, x, windows, taps, select_prim, shape)
-    total: ir.Value | None = None
-    for i, tap in enumerate(taps):
-        mine = ctx.op("Where", ctx.op("Equal", chosen, ctx.const(i, I64)), source, zero)
-        placed = _placed(ctx, mine, windows, tap, whole, zero)
-        total = placed if total is None else ctx.op(binary_op("add", ctx.out.dtype), total, placed)
-    assert total is not None
-    return _unpadded(ctx, total, windows)
-
-
-def _selected_taps(
-    ctx: Ctx,
-    x: ir.Value,
-    windows: Windows,
-    taps: Sequence[tuple[int, ...]],
-    select_prim: Any,
-    shape: Shape,
-) -> tuple[ir.Value, Shape]:
-    """(the number of the tap that each window selects, the shape of the padded operand)."""
     compare, start = _selection(ctx, select_prim, ctx.dtype(x))
-    whole = _padded(ctx, x, windows, start)
-    best, chosen = _tap(ctx, whole, windows, taps[0], shape), ctx.const(0, I64)
-    for i, tap in enumerate(taps[1:], 1):
-        item = _tap(ctx, whole, windows, tap, shape)
+    x = _padded(ctx, x, windows, start)
+    best: ir.Value | None = None
+    chosen = ctx.const(0, I32)
+    for i, tap in enumerate(_taps(windows.fixed_size(ctx))):
+        item = _tap(ctx, x, windows, tap, ctx.ins[0].shape)
+        if best is None:
+            best = item
+            continue
         keep = ctx.op(compare, best, item)
-        best, chosen = ctx.op("Where", keep, best, item), ctx.op("Where", keep, chosen, ctx.const(i, I64))
-    return chosen, ctx.shape(whole) or ()
+        best, chosen = ctx.op("Where", keep, best, item), ctx.op("Where", keep, chosen, ctx.const(i, I32))
+    return _unpadded(ctx, _scattered(ctx, source, chosen, windows, ctx.shape(x) or ()), windows)
+
+
+def _scattered(ctx: Ctx, source: ir.Value, chosen: ir.Value, windows: Windows, whole: Shape) -> ir.Value:
+    """``source`` of each window added at the tap that it chose, on zeros of the shape ``whole``.
+
+    A window is cut into blocks as long as its stride. Blocks of different windows lie side by side, so that a
+    block's part of the sum is one comparison and a Reshape; windows that overlap have several blocks.
+    """
+    sizes, strides = windows.fixed_size(ctx), windows.strides
+    numbers = np.arange(int(np.prod(sizes))).reshape(sizes)
+    counts = [-(-k // s) for k, s in zip(sizes, strides, strict=True)]
+    blocked = [a for a, s in enumerate(strides) if s > 1]
+    inserted = [a + i + 1 for i, a in enumerate(blocked)]
+    source = ctx.unsqueeze(source, inserted)
+    if ctx.shape(chosen) != ():
+        chosen = ctx.unsqueeze(chosen, inserted)
+    zero, out = ctx.const(0, ctx.out.dtype), ctx.ins[0].shape
+    size = [product([d, s]) for d, s in zip(out, strides, strict=True)]
+    total: ir.Value | None = None
+    for block in every(*map(range, counts)):
+        at = [b * s for b, s in zip(block, strides, strict=True)]
+        taps = numbers[tuple(slice(a, a + s) for a, s in zip(at, strides, strict=True))]
+        missing = [(0, s - n) for s, n in zip(strides, taps.shape, strict=True)]
+        taps = np.pad(taps, missing, constant_values=-1)  # no window chooses tap -1
+        interleaved = [n for a, s in enumerate(strides) for n in ([1, s] if s > 1 else [1])]
+        mine = ctx.op("Equal", chosen, ctx.const(taps.reshape(interleaved), I32))
+        part = ctx.reshape(ctx.op("Where", mine, source, zero), size)
+        after = [_minus(_minus(n, a), d) for n, a, d in zip(whole, at, size, strict=True)]
+        if any(at) or any(d != 0 for d in after):
+            part = ctx.op("Pad", part, ctx.dims([*at, *after]), zero, shape=whole)
+        total = part if total is None else ctx.op(binary_op("add", ctx.out.dtype), total, part)
+    assert total is not None
+    return total
 
 
 def _selection(ctx: Ctx, select_prim: Any, dtype: np.dtype[Any]) -> tuple[str, ir.Value]:
@@ -354,19 +371,6 @@ def _padded(ctx: Ctx, x: ir.Value, windows: Windows, fill: ir.Value) -> ir.Value
     shape = tuple(_sum(n, *pad) for n, pad in zip(ctx.shape(x) or (), pads, strict=True))
     amounts = ctx.dims([lo for lo, _ in pads] + [hi for _, hi in pads])
     return ctx.op("Pad", x, amounts, fill, shape=shape)
-
-
-def _placed(
-    ctx: Ctx, x: ir.Value, windows: Windows, tap: Sequence[int], whole: Shape, zero: ir.Value
-) -> ir.Value:
-    """One value for each window, at position ``tap`` of the window, zeros elsewhere."""
-    for axis, stride in enumerate(windows.strides):
-        if stride > 1:
-            x = spread(ctx, x, zero, axis, stride - 1)
-    after = [_minus(_minus(n, t), d) for n, t, d in zip(whole, tap, ctx.shape(x) or (), strict=True)]
-    if not any(tap) and all(a == 0 for a in after):
-        return x
-    return ctx.op("Pad", x, ctx.dims([*tap, *after]), zero, shape=whole)
 
 
 def _unpadded(ctx: Ctx, x: ir.Value, windows: Windows) -> ir.Value:
