@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -32,6 +32,7 @@ ARCHITECTURES = (
 )
 TOLERANCE = 1e-5
 CONSTANT = re.compile(r"(bool|u?int\d+|b?float\d+)\.")
+DERIVED = re.compile(r"(\.(T|scaled|bias|folded|reordered))?(\.\d+)?$")
 
 
 @cache
@@ -86,6 +87,28 @@ def used_names(graph: onnx.GraphProto) -> set[str]:
     return names
 
 
+def unknown_names(proto: onnx.ModelProto, weights: Mapping[str, Any]) -> list[str]:
+    """Initializers that are neither a weight, nor derived from one, nor a constant under its own value."""
+    return sorted(
+        t.name
+        for t in proto.graph.initializer
+        if not CONSTANT.match(t.name) and DERIVED.sub("", t.name) not in weights and t.name not in weights
+    )
+
+
+def lost_names(proto: onnx.ModelProto, model: Model) -> list[str]:
+    """Weights that are neither an initializer nor of those that may be folded into others."""
+    names = {t.name for t in proto.graph.initializer}
+    return sorted(w for w in model.weights if w not in names and not re.fullmatch(model.folded, w))
+
+
+def derived_names(proto: onnx.ModelProto) -> set[str]:
+    """Initializers that a pass made from weights."""
+    return {
+        v.name for v in proto.graph.value_info if any(p.key == "onnxproof.passes" for p in v.metadata_props)
+    }
+
+
 def same_values(tensor: onnx.TensorProto, weight: Any) -> bool:
-    """Whether an initializer holds the values of a weight, in whatever order of axes."""
-    return np.array_equal(np.sort(onnx.numpy_helper.to_array(tensor), None), np.sort(weight, None))
+    """Whether an initializer holds exactly the array of a weight."""
+    return np.array_equal(onnx.numpy_helper.to_array(tensor), weight)

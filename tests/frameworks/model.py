@@ -28,6 +28,7 @@ class Model:
         make: concrete arguments at (batch, time).
         weights: every array that ``fn`` holds, under the path that its initializer must carry.
         timed: whether the inputs have the symbolic dimension ``T``.
+        folded: a pattern of the weights that may be folded into others, such as a normalization's statistics.
     """
 
     fn: Callable[..., Any]
@@ -35,6 +36,7 @@ class Model:
     make: Callable[[int, int], Sequence[Any]]
     weights: Mapping[str, Any]
     timed: bool = False
+    folded: str = ""
 
     @property
     def sizes(self) -> Sequence[tuple[int, int]]:

@@ -270,7 +270,7 @@ def mlp() -> Model:
 
     weights = {f"module.{k}": v for k, v in paths(module).items()}
     weights |= {f"state.{k}": v for k, v in paths(state).items()}
-    return Model(predict, FEATURES, features, weights)
+    return Model(predict, FEATURES, features, weights, folded=r"state\..*|module\.bn\..*|.*dense1\.bias")
 
 
 def cnn() -> Model:

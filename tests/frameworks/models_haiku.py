@@ -146,7 +146,8 @@ def mlp() -> Model:
         return network.apply(params, state, None, x)[0]
 
     used = {f"state.{k}": v for k, v in paths(state).items() if k.endswith(".average")}
-    return Model(predict, FEATURES, features, used | {f"params.{k}": v for k, v in paths(params).items()})
+    weights = used | {f"params.{k}": v for k, v in paths(params).items()}
+    return Model(predict, FEATURES, features, weights, folded=r"state\..*|.*batch_norm\..*|params\.linear\.b")
 
 
 def decode_step() -> Model:

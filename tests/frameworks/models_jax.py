@@ -128,7 +128,7 @@ def mlp() -> Model:
             x = jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x / 0.5, 0)
         return dense(params["dense2"], x)
 
-    return Model(partial(apply, params), FEATURES, features, paths(params))
+    return Model(partial(apply, params), FEATURES, features, paths(params), folded=r"bn\..*|dense1\.b")
 
 
 def cnn() -> Model:

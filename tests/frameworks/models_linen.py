@@ -162,7 +162,8 @@ def _start(module: nn.Module, example: tuple[Any, ...]) -> Any:
 def mlp() -> Model:
     module = Mlp()
     variables = _start(module, features(1, 1))
-    return Model(partial(module.apply, variables), FEATURES, features, paths(variables))
+    folded = r".*BatchNorm_0\..*|params\.Dense_0\.bias"
+    return Model(partial(module.apply, variables), FEATURES, features, paths(variables), folded=folded)
 
 
 def cnn() -> Model:
@@ -173,7 +174,8 @@ def cnn() -> Model:
     def predict(x: jax.Array) -> jax.Array:
         return module.apply(variables, x, train=False)
 
-    return Model(predict, IMAGE, image, paths(variables))
+    folded = r".*BatchNorm_0\..*|params\.Conv_0\.bias"
+    return Model(predict, IMAGE, image, paths(variables), folded=folded)
 
 
 def encoder() -> Model:
@@ -213,11 +215,11 @@ def decode_step() -> Model:
     return Model(apply, (token, jax.tree.map(spec, cache)), make, paths(params))
 
 
-def _timed(cls: Any, inputs: Any, make: Any) -> Callable[[], Model]:
+def _timed(cls: Any, inputs: Any, make: Any, folded: str = "") -> Callable[[], Model]:
     def build() -> Model:
         module = cls()
         variables = _start(module, make(1, 4))
-        return Model(lambda x: module.apply(variables, x), inputs, make, paths(variables), timed=True)
+        return Model(lambda x: module.apply(variables, x), inputs, make, paths(variables), True, folded)
 
     return build
 
@@ -234,7 +236,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "encoder": encoder,
     "decoder": decoder,
     "decode_step": decode_step,
-    "lstm": _timed(Lstm, SEQUENCE, sequence),
+    "lstm": _timed(Lstm, SEQUENCE, sequence, folded=r"params\.OptimizedLSTMCell_0\..*"),
     "gru": _timed(Gru, SEQUENCE, sequence),
     "embedding": _timed(Embedding, TOKENS, tokens),
     "unet": unet,

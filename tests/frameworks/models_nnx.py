@@ -202,12 +202,14 @@ class Moe(nnx.Module):
         return jnp.einsum("ebtd,bte->btd", y, gates)
 
 
-def _plain(cls: Any, inputs: Sequence[Any], make: Any, timed: bool = False) -> Callable[[], Model]:
+def _plain(
+    cls: Any, inputs: Sequence[Any], make: Any, timed: bool = False, folded: str = ""
+) -> Callable[[], Model]:
     """The module itself is the callable."""
 
     def build() -> Model:
         module = start(cls)
-        return Model(module, inputs, make, weights(module), timed)
+        return Model(module, inputs, make, weights(module), timed, folded)
 
     return build
 
@@ -256,14 +258,14 @@ def sequence_and_state(batch: int, time: int) -> tuple[Any, ...]:
 
 
 MODELS: dict[str, Callable[[], Model]] = {
-    "mlp": _plain(Mlp, FEATURES, features),
-    "cnn": _plain(Cnn, IMAGE, image),
+    "mlp": _plain(Mlp, FEATURES, features, folded=r"bn\..*|dense1\.bias"),
+    "cnn": _plain(Cnn, IMAGE, image, folded=r"bn\..*|conv\.bias"),
     "encoder": _plain(Encoder, SEQUENCE, sequence, timed=True),
     "decoder": _plain(Decoder, TOKENS, tokens, timed=True),
     "decode_step": decode_step,
     "lstm": _merged(Lstm, SEQUENCE, sequence),
     "gru": _merged(Gru, (*SEQUENCE, (B, 8)), sequence_and_state),
     "embedding": _plain(Embedding, TOKENS, tokens, timed=True),
-    "unet": _plain(UNet, IMAGE, image),
+    "unet": _plain(UNet, IMAGE, image, folded=r"bn\..*|down\.bias"),
     "moe": _merged(Moe, SEQUENCE, sequence),
 }

@@ -1,0 +1,173 @@
+"""Ways of holding weights, and the names that they give."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from flax import linen as nn
+from flax import nnx
+
+from onnxproof import to_onnx
+from tests.frameworks.matrix import CONSTANT
+from tests.frameworks.model import drawn
+
+W = np.arange(120, dtype=np.float32).reshape(10, 12)
+B = np.arange(12, dtype=np.float32)
+PARAMS = {"w": jnp.asarray(W), "b": jnp.asarray(B)}
+
+
+def dense(params: Any, x: jax.Array) -> jax.Array:
+    return x @ params["w"] + params["b"]
+
+
+def dense2(params: Any, state: Any, x: jax.Array) -> jax.Array:
+    return jnp.tanh(dense(params, x)) - state["mean"]
+
+
+def of_global(x: jax.Array) -> jax.Array:
+    return dense(PARAMS, x)
+
+
+def of_default(x: jax.Array, w: Any = W, *, b: Any = B) -> jax.Array:
+    return x @ w + b
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.layers = [dict(PARAMS)]
+        self.inner = self
+
+    def predict(self, x: jax.Array) -> jax.Array:
+        return dense(self.layers[0], x)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.predict(x)
+
+
+class Slotted:
+    __slots__ = ("b", "w")
+
+    def __init__(self) -> None:
+        self.w, self.b = PARAMS["w"], PARAMS["b"]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x @ self.w + self.b
+
+
+class Auto(nn.Module):
+    def setup(self) -> None:
+        self.inner = nn.Dense(12)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.inner(x)
+
+    def encode(self, x: jax.Array) -> jax.Array:
+        return nn.relu(self.inner(x))
+
+
+def logged(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def wrapper(*args: Any) -> Any:
+        return fn(*args)
+
+    return wrapper
+
+
+def variables() -> Any:
+    return drawn(jax.eval_shape(Auto().init, jax.random.key(0), jnp.zeros((1, 10))))
+
+
+def linear() -> eqx.nn.Linear:
+    return drawn(eqx.nn.Linear(10, 12, key=jax.random.key(0)))
+
+
+def of_closure() -> Any:
+    params, mean = PARAMS, jnp.ones(12)
+    return lambda x: jnp.tanh(dense(params, x)) - mean
+
+
+def of_scan() -> Any:
+    params = {"w": jnp.ones((10, 10)), "b": jnp.ones(10)}
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda c, _: (jnp.tanh(dense(params, c)), None), x, length=3)[0]
+
+    return fn
+
+
+def of_nnx() -> Any:
+    return nnx.Linear(10, 12, bias_init=nnx.initializers.normal(), rngs=nnx.Rngs(0))
+
+
+W_B = ["b", "w"]
+ROWS: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "a global": (lambda: of_global, W_B),
+    "a default": (lambda: of_default, W_B),
+    "a partial": (lambda: functools.partial(dense, PARAMS), W_B),
+    "a keyword partial": (lambda: functools.partial(lambda x, params: dense(params, x), params=PARAMS), W_B),
+    "two partial arguments": (
+        lambda: functools.partial(dense2, PARAMS, {"mean": jnp.ones(12)}),
+        ["params.b", "params.w", "state.mean"],
+    ),
+    "NumPy arrays": (lambda: functools.partial(dense, {"w": W, "b": B}), W_B),
+    "a closure": (of_closure, ["mean", "params.b", "params.w"]),
+    "a scan": (of_scan, W_B),
+    "a jitted partial": (lambda: jax.jit(functools.partial(dense, PARAMS)), W_B),
+    "a decorated function": (lambda: logged(of_global), W_B),
+    "an object": (Holder, ["layers.0.b", "layers.0.w"]),
+    "a method": (lambda: Holder().predict, ["layers.0.b", "layers.0.w"]),
+    "an object with slots": (Slotted, W_B),
+    "a bound Linen module": (lambda: Auto().bind(variables()), ["params.inner.bias", "params.inner.kernel"]),
+    "a method of a bound Linen module": (
+        lambda: Auto().bind(variables()).encode,
+        ["params.inner.bias", "params.inner.kernel"],
+    ),
+    "apply with a method": (
+        lambda: functools.partial(Auto().apply, variables(), method="encode"),
+        ["params.inner.bias", "params.inner.kernel"],
+    ),
+    "an NNX module": (of_nnx, ["bias", "kernel"]),
+    "a method of an NNX module": (lambda: of_nnx().__call__, ["bias", "kernel"]),
+    "a jitted NNX module": (lambda: jax.jit(of_nnx()), ["bias", "kernel"]),
+    "an Equinox module in vmap": (lambda: jax.vmap(linear()), ["bias", "weight"]),
+    "an Equinox module in filter_vmap": (lambda: eqx.filter_vmap(linear()), ["bias", "weight"]),
+    "filter_jit of filter_vmap": (lambda: eqx.filter_jit(eqx.filter_vmap(linear())), ["bias", "weight"]),
+    "filter_jit of a closure": (lambda: _filter_jit_closure(), ["bias", "weight"]),
+}
+
+
+def _filter_jit_closure() -> Any:
+    module = linear()
+    return eqx.filter_jit(lambda x: jax.vmap(module)(x))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_names(row: str) -> None:
+    make, expected = ROWS[row]
+    model = to_onnx(make(), [("N", 10)])
+    assert sorted(t.name for t in model.graph.initializer if not CONSTANT.match(t.name)) == expected
+
+
+def test_tied_weights_are_one_initializer() -> None:
+    table = jnp.asarray(W)
+    params = {"embed": table, "head": {"kernel": table}}
+
+    def fn(tokens: jax.Array) -> jax.Array:
+        return params["embed"][tokens] @ params["head"]["kernel"].T
+
+    model = to_onnx(fn, [jax.ShapeDtypeStruct(("N",), jnp.int32)])
+    assert [t.name for t in model.graph.initializer if not CONSTANT.match(t.name)] == ["embed"]
+    (info,) = [v for v in model.graph.value_info if v.name == "embed"] or [None]
+    assert info is None or aliases(info) == "head.kernel"
+
+
+def aliases(info: onnx.ValueInfoProto) -> str:
+    return {p.key: p.value for p in info.metadata_props}["onnxproof.aliases"]
