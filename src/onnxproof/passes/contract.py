@@ -88,7 +88,8 @@ class _Contractor:
             scale, shift, source = step
             if not may_scale and np.any(scale != 1):
                 break
-            following = _Affine(found.scale * scale, found.shift * scale + shift)
+            with np.errstate(all="ignore"):
+                following = _Affine(found.scale * scale, found.shift * scale + shift)
             if not following.sound:
                 break
             found.scale, found.shift = following.scale, following.shift
@@ -128,7 +129,7 @@ class _Contractor:
         return None
 
     def convolution(self, node: ir.Node) -> None:
-        """Conv or ConvTranspose: scale into the kernel, shift into the bias."""
+        """Conv or ConvTranspose, the scale after it in its kernel, the shift in its bias."""
         kernel = node.inputs[1]
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         shape = dims_of(node.outputs[0])
@@ -175,33 +176,50 @@ class _Contractor:
         self.finish(new, node, found.nodes)
 
     def pad(self, node: ir.Node) -> None:
-        """Zeros that a Pad puts around the input are the convolution's own padding."""
+        """Zeros put around the input, also before its transpose, are the convolution's own padding."""
         source = node.inputs[0]
-        pad = source.producer() if source is not None else None
-        if (
-            node.op_type != "Conv"
-            or pad is None
-            or pad.op_type != "Pad"
-            or only_user(pad.outputs[0]) is not node
-        ):
+        turn = source.producer() if source is not None else None
+        if source is None or turn is None or turn.graph is not node.graph or "auto_pad" in node.attributes:
             return
-        amounts, value = pad.inputs[1], pad.inputs[2] if len(pad.inputs) > 2 else None
-        plain = attr(pad, "mode", "constant") == "constant" and len(pad.inputs) <= 3
-        if not plain or "auto_pad" in node.attributes or not self.constants.is_constant(amounts):
+        moved = turn.op_type == "Transpose" and only_user(source) is node
+        padded = turn.inputs[0] if moved else source
+        pad = padded.producer() if padded is not None else None
+        if padded is None or pad is None or only_user(padded) is not (turn if moved else node):
             return
-        if value is not None and not (
-            self.constants.is_constant(value) and not self.constants.array(value).any()
-        ):
+        amounts = self.zeros_around(pad)
+        if amounts is None:
             return
-        assert amounts is not None
-        low, high = np.split(self.constants.array(amounts), 2)
-        if low[:2].any() or high[:2].any() or low.min() < 0 or high.min() < 0:
+        low, high = amounts
+        if moved:
+            perm = list(attr(turn, "perm"))
+            low, high = low[perm], high[perm]
+        if node.op_type != "Conv" or low[:2].any() or high[:2].any():
             return
         own = np.asarray(attr(node, "pads", [0] * (2 * (len(low) - 2))))
         total = own + np.concatenate([low[2:], high[2:]])
         node.attributes.add(ir.AttrInt64s("pads", [int(p) for p in total]))
-        node.replace_input_with(0, pad.inputs[0])
+        start = pad.inputs[0]
+        if moved and start is not None:
+            dims = dims_of(start)
+            shape = None if dims is None else [dims[p] for p in perm]
+            new = insert_like(turn, "Transpose", [start], [None if shape is None else tuple(shape)])
+            start = new.outputs[0]
+        node.replace_input_with(0, start)
+        for old in (turn, pad) if moved else (pad,):
+            graph_of(old).remove(old, safe=True)
         self.touch(node)
+
+    def zeros_around(self, pad: ir.Node) -> tuple[Array, Array] | None:
+        """How many zeros a Pad puts before and after each axis; None if it does anything else."""
+        amounts, value = pad.inputs[1] if len(pad.inputs) > 1 else None, (*pad.inputs, None, None)[2]
+        if pad.op_type != "Pad" or pad.domain or len(pad.inputs) > 3 or amounts is None:
+            return None
+        if attr(pad, "mode", "constant") != "constant" or not self.constants.is_constant(amounts):
+            return None
+        if value is not None and (not self.constants.is_constant(value) or self.constants.array(value).any()):
+            return None
+        low, high = np.split(self.constants.array(amounts), 2)
+        return None if low.min() < 0 or high.min() < 0 else (low, high)
 
     def may_scale(self, weight: ir.Value) -> bool:
         """Whether a scaled copy replaces the weight, or is small beside everything else."""

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 Perm = tuple[int, ...]
 
 _POINTWISE = frozenset(
-    ["Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor"]
+    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast
+    Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish
+    IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or Pow Reciprocal Relu Round
+    Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu Where Xor
+    """.split()  # noqa: SIM905
 )
 _REDUCTIONS = frozenset(
     f"Reduce{kind}" for kind in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -82,7 +86,11 @@ class _Arranger:
         if before is not None and before.op_type == "Transpose":
             inner = _perm(before)
             source, perm = _operand(before), tuple(inner[p] for p in perm)
-        elif before is not None and before.op_type in ("Reshape", "Unsqueeze") and self.regroup(node, before):
+        elif (
+            before is not None
+            and before.op_type in ("Reshape", "Unsqueeze")
+            and self.regroup(node, before) is not None
+        ):
             return
         identity = perm == tuple(range(len(perm)))
         known = source if identity else self.transposed.get((source, perm))
@@ -103,26 +111,26 @@ class _Arranger:
         producer = value.producer()
         return producer is not None and producer.graph is self.graph and not value.is_graph_output()
 
-    def regroup(self, node: ir.Node, before: ir.Node) -> bool:
+    def regroup(self, node: ir.Node, before: ir.Node) -> ir.Value | None:
         """Let a reshape put unit axes where the transpose would move them, if it moves nothing else."""
         numbers, perm = self.ints(before.inputs[1]), _perm(node)
         if numbers is None or before.domain or not _moves_units_only(node):
-            return False
+            return None
         attributes = {k: v.value for k, v in before.attributes.items()}
         if before.op_type == "Unsqueeze":
             units = {a % len(perm) for a in numbers}
             if [p for p in perm if p not in units] != [p for p in range(len(perm)) if p not in units]:
-                return False
+                return None
             numbers = [i for i, p in enumerate(perm) if p in units]
         elif any(perm[i] != i for i in _copied(before, numbers)):
-            return False
+            return None
         else:
             numbers = [numbers[p] for p in perm]
         inputs = [before.inputs[0], self.constants.literal(np.asarray(numbers, np.int64))]
         new = insert_like(node, before.op_type, inputs, [dims_of(node.outputs[0])], attributes)
         self.touch(new)
         replace_node(node, new.outputs)
-        return True
+        return new.outputs[0]
 
     def reshape(self, node: ir.Node) -> None:
         """Reshape what the earlier reshapes, and transposes of unit axes alone, started from."""
@@ -227,10 +235,18 @@ class _Arranger:
 
     def transpose(self, node: ir.Node, value: ir.Value, perm: Perm, shape: Dims | None) -> ir.Value:
         """Insert a transpose of ``value`` before ``node``."""
-        new = insert_like(node, "Transpose", [value], [shape], {"perm": perm})
+        new = ir.Node("", "Transpose", [value], attributes=[ir.AttrInt64s("perm", perm)])
+        new.metadata_props.update(node.metadata_props)
         (out,) = new.outputs
         out.type = value.type
+        out.shape = None if shape is None else ir.Shape(shape, frozen=True)
+        self.graph.insert_before(node, new)
         self.touch(new)
+        before = value.producer()
+        if before is not None and before.op_type in ("Reshape", "Unsqueeze"):
+            grouped = self.regroup(new, before)
+            if grouped is not None:
+                return grouped
         self.transposed[value, perm] = out
         return out
 

@@ -13,6 +13,7 @@ from onnxproof.passes.fold import fold_constants
 from onnxproof.passes.layout import arrange_layout
 from onnxproof.passes.legalize import legalize
 from onnxproof.passes.names import assign_names
+from onnxproof.passes.pointwise import multiply_pointwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ PIPELINE: Sequence[Pass] = (
     fold_constants,  # before any rewrite that looks for constant operands
     arrange_layout,  # after folding: constants take the layout that cancels most transposes
     contract_affine,  # after layout: then what follows a convolution stands next to it
+    multiply_pointwise,  # after contraction: biases are where they end up
     remove_dead,  # rewrites leave what they replaced
     legalize,  # after whatever chooses operators: what it leaves, the target runs
     assign_names,  # last: names say what the finished graph holds
