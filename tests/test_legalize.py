@@ -531,3 +531,17 @@ def test_every_cast_has_a_kernel(narrow: Any, opset: int) -> None:
         pair = [ir.DataType.from_numpy(np.dtype(d)) for d in (narrow, wide)]
         assert target.runs("Cast", opset, pair[:1], pair[1:])
         assert target.runs("Cast", opset, pair[1:], pair[:1])
+
+
+def test_biased_casts_follow_the_constants_of_a_function() -> None:
+    x = value("x", np.uint64, [None, 2])
+    y = node("ArgMax", [x], np.int64, [None], axis=1, keepdims=0)
+    inner = ir.Graph([x], [y], nodes=nodes_of(y), opset_imports={"": 21})
+    function = ir.Function("local", "f", "", graph=inner, attributes=[])
+    outer = value("x", np.uint64, [2, 2])
+    call = ir.Node("local", "f", [outer])
+    call.outputs[0].type, call.outputs[0].shape, call.outputs[0].name = y.type, ir.Shape([2]), "y"
+    graph = ir.Graph([outer], call.outputs, nodes=[call], opset_imports={"": 21, "local": 1}, name="calls")
+    proto = finish(ir.Model(graph, ir_version=10, functions=[function]), 21)
+    (got,) = run(session(proto), [np.array([[1, 2**63], [2**64 - 1, 2**63 - 1]], np.uint64)])
+    np.testing.assert_array_equal(got, [1, 0])

@@ -13,7 +13,9 @@ Floating point needs no kind: bfloat16 and float16 are computed in float32 and r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -34,12 +36,12 @@ class Kind(Enum):
 
 _BY_KIND = {
     Kind.MOVE: """Compress Concat DepthToSpace Equal Expand EyeLike Gather GatherElements GatherND Identity
-        NonZero Pad Range Reshape ReverseSequence Shape Size Slice SpaceToDepth Split Squeeze TensorScatter
+        NonZero Pad Reshape ReverseSequence Shape Size Slice SpaceToDepth Split Squeeze TensorScatter
         Tile Transpose Trilu Unsqueeze Where""",
     Kind.ORDER: """ArgMax ArgMin Clip GlobalMaxPool Greater GreaterOrEqual Less LessOrEqual Max MaxPool Min
         ReduceMax ReduceMin TopK Unique""",
     Kind.WRAP: """Add BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Col2Im CumProd CumSum Einsum MatMul Mul Neg
-        Sub Sum""",
+        Range Sub Sum""",
     Kind.EXACT: "Abs Div Mod Relu Sign",
 }
 KINDS: Mapping[str, Kind] = {op: kind for kind, ops in _BY_KIND.items() for op in ops.split()}
@@ -66,30 +68,36 @@ _SIGN_BIT = np.uint64(1 << 63)
 Key = tuple[ir.Value, DType, bool]
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a node is widened: to which type, in which type variables, and why that is exact."""
+
+    wide: DType
+    letters: frozenset[str]
+    kind: Kind
+    keeps: bool  # a result is one of the operands' values, or exact anyway: its own wide form
+
+
 class Widener:
     """Widens nodes. The wide form of a value is made once, next to its source."""
 
     def __init__(self) -> None:
         self._wide: dict[Key, ir.Value] = {}
         self._casts: list[ir.Node] = []
+        self._plans: dict[tuple[Any, ...], _Plan | None] = {}
 
     def widen(
         self, emitter: Emitter, version: OpVersion, missing: DType, variant: str
     ) -> Sequence[ir.Value] | None:
         """The results of the node computed in a larger type, or None where that is not exact or possible."""
         node = emitter.node
-        kind = Kind.ROUND if missing in _FLOATS else _kind(node)
-        if kind is None or (missing is DType.BOOL and kind not in (Kind.MOVE, Kind.ORDER)):
-            return None
-        if kind is Kind.EXACT and missing is DType.UINT64:
-            return None
-        for wide in _LADDER.get(missing, ()):
-            if kind is Kind.WRAP and wide in (DType.FLOAT, DType.DOUBLE):
-                continue
-            letters = _letters(node, version, missing, wide, variant)
-            if letters:
-                return self._rewrite(emitter, version, missing, wide, letters, kind)
-        return None
+        kind = _kind(node)
+        types = tuple([None if v is None else v.dtype for v in (*node.inputs, *node.outputs)])
+        key = (node.op_type, len(node.inputs), types, missing, variant, kind)
+        if key not in self._plans:
+            self._plans[key] = _plan(node, version, missing, variant, kind)
+        plan = self._plans[key]
+        return None if plan is None else self._rewrite(emitter, version, missing, plan)
 
     def sweep(self) -> None:
         """Remove the casts that turned out to have no reader."""
@@ -99,16 +107,10 @@ class Widener:
                 node.graph.remove(node, safe=True)
 
     def _rewrite(
-        self,
-        emitter: Emitter,
-        version: OpVersion,
-        missing: DType,
-        wide: DType,
-        letters: frozenset[str],
-        kind: Kind,
+        self, emitter: Emitter, version: OpVersion, missing: DType, plan: _Plan
     ) -> Sequence[ir.Value]:
-        node = emitter.node
-        biased = kind is Kind.ORDER and missing is DType.UINT64
+        node, wide, letters = emitter.node, plan.wide, plan.letters
+        biased = plan.kind is Kind.ORDER and missing is DType.UINT64
         inputs = [
             self._widened(emitter, v, wide, biased)
             if v is not None and v.dtype == missing and version.inputs.letter(i) in letters
@@ -126,16 +128,12 @@ class Widener:
         new = emitter.build(node.op_type, inputs, attributes, dtypes)
         for value, old in zip(new.outputs, node.outputs, strict=True):
             value.shape = old.shape
-        # A result that is one of the operands' values, or exact anyway, is its own wide form.
-        keeps = _kind(node) in (Kind.MOVE, Kind.ORDER) or (
-            kind is Kind.ROUND and node.op_type in _EXACT_IN_FLOAT
-        )
         results = []
         for value, narrow in zip(emitter.insert(new), narrowed, strict=True):
             result = value
             if narrow:
                 result = self._narrowed(emitter, value, missing, biased)
-                if keeps:
+                if plan.keeps:
                     self._wide[result, wide, biased] = value
             results.append(result)
         return results
@@ -168,10 +166,9 @@ class Widener:
         graph = value.graph
         if producer is not None and producer.graph is not None:
             producer.graph.insert_after(producer, node)
-        elif graph is not None and len(graph):
-            graph.insert_before(graph[0], node)
-        else:
-            emitter.insert(node)
+        elif graph is not None:
+            # Constants of a function stand first, and the node may read one.
+            graph.insert_before(next(n for n in graph if n.op_type != "Constant"), node)
         self._casts.append(node)
         return node.outputs[0]
 
@@ -198,6 +195,26 @@ def _kind(node: ir.Node) -> Kind | None:
         mode = node.attributes.get("mode")
         return Kind.MOVE if mode is None or mode.as_string() == "nearest" else None
     return KINDS.get(node.op_type)
+
+
+def _plan(
+    node: ir.Node, version: OpVersion, missing: DType, variant: str, by_operator: Kind | None
+) -> _Plan | None:
+    kind = Kind.ROUND if missing in _FLOATS else by_operator
+    if kind is None or (missing is DType.BOOL and kind not in (Kind.MOVE, Kind.ORDER)):
+        return None
+    if kind is Kind.EXACT and missing is DType.UINT64:
+        return None
+    keeps = by_operator in (Kind.MOVE, Kind.ORDER)
+    if kind is Kind.ROUND:
+        keeps = keeps or node.op_type in _EXACT_IN_FLOAT
+    for wide in _LADDER.get(missing, ()):
+        if kind is Kind.WRAP and wide in (DType.FLOAT, DType.DOUBLE):
+            continue
+        letters = _letters(node, version, missing, wide, variant)
+        if letters:
+            return _Plan(wide, letters, kind, keeps)
+    return None
 
 
 def _letters(
