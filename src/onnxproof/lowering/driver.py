@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxproof.capture import dims as dim_algebra
@@ -25,6 +26,7 @@ from onnxproof.lowering.emit import (
 )
 from onnxproof.lowering.registry import COMPLEX_RULES, NOT_LOWERED, RULES, Lowering
 
+_READABLE = 65536  # elements of a table of indices, whose values rules may want to know
 _INFRASTRUCTURE = frozenset({"driver", "emit", "registry"})
 
 
@@ -94,6 +96,10 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
     scope = MainScope(module, inputs, solutions)
     scope.env.update(zip(program.inputs, inputs, strict=True))
     for var, param in program.params.items():
+        size = var.aval.size
+        if not param.name and var.aval.dtype.kind in "iub" and size is not None and size <= _READABLE:
+            scope.env[var] = scope.constant(np.asarray(param.array))
+            continue
         tensor = param_tensor(param)
         label = param.name or constant_name(tensor.numpy())
         scope.env[var] = scope.initializer(label, tensor)

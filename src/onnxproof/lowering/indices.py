@@ -1,7 +1,7 @@
 """What can be told of index values at export: constants, bounds, and JAX's wrap of negative indices.
 
 JAX wraps negative indices in the program (``where(i < 0, i + n, i)``) and clamps, fills or drops what is
-out of range; ONNX operators take ``-n ... n - 1`` and fail beyond. Known bounds save what stands between them.
+out of range; ONNX operators take ``-n ... n - 1`` and fail beyond. Known bounds save what else is needed.
 """
 
 from __future__ import annotations
