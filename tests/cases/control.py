@@ -178,7 +178,6 @@ CASES = [
     Case("scan_two_xs", _two_xs, [f32(5, 3), f32(5, 2, 2, seed=1)]),
     Case("scan_length_0", _cumulative, [f32(0, 3)], ops=["!Scan"]),
     Case("scan_length_1", _cumulative, [f32(1, 3)], ops=["!Scan"]),
-    Case("scan_length_0_at_run", _cumulative, [f32(4, 3)], spec=[("T", 3)], also=[[f32(0, 3)]]),
     Case("scan_mixed_carry", _mixed_carry, [f32(5, 3)]),
     Case("scan_bf16", _bf16_scan, [f32(5, 3).astype(ml_dtypes.bfloat16)]),
     Case("scan_f64", _cumulative, [f32(5, 3).astype(np.float64)], x64=True),
@@ -211,3 +210,88 @@ CASES = [
       for n in (2, 3, 4, 5)),
     Case("switch_1", lambda i, x: _switch(i, x, 1), _SWITCHED[0], also=_SWITCHED, ops=["!If"]),
 ]  # fmt: skip
+
+_W = jnp.asarray(f32(3, 4, seed=3, scale=0.5))
+_H = jnp.asarray(f32(4, 4, seed=4, scale=0.5))
+_A = jnp.asarray(f32(4, seed=5))
+
+
+def _projected(x: Any) -> Any:
+    """Input and output projections outside the recurrence."""
+
+    def step(h: Any, v: Any) -> Any:
+        h = jnp.tanh(h @ _H + (v @ _W + _A))
+        return h, jax.nn.softplus(h @ _W.T).sum(-1)
+
+    return lax.scan(step, jnp.zeros((x.shape[1], 4)), x)
+
+
+def _selective(x: Any) -> Any:
+    def step(h: Any, v: Any) -> Any:
+        dt = jax.nn.softplus(_W.T @ v)
+        h = jnp.exp(-dt * jnp.abs(_A)) * h + dt
+        return h, (h * v.sum()).sum()
+
+    return lax.scan(step, jnp.zeros(4), x, reverse=True)
+
+
+def _matrix_right(x: Any) -> Any:
+    return lax.scan(lambda c, m: (c + (_W.T @ m).sum(), (_W.T @ m) * 2), jnp.float32(0), x)
+
+
+def _batched_dots(x: Any) -> Any:
+    return lax.scan(lambda c, m: (c + jnp.einsum("bij,bkj->bik", m, m), m.max(0)), jnp.zeros((2, 3, 3)), x)
+
+
+def _invariant(x: Any, y: Any) -> Any:
+    return lax.scan(lambda c, v: (c * jnp.exp(y).sum() + v, jnp.sort(y)[0] + c), jnp.float32(0), x)
+
+
+def _invariant_in_while(x: Any, n: Any) -> Any:
+    return lax.while_loop(lambda s: s[0] < jnp.abs(n) * 2, lambda s: (s[0] + 1, s[1] * jnp.cos(x)), (0, x))[1]
+
+
+def _pass_through(x: Any) -> Any:
+    return lax.scan(lambda c, v: (c + v, (v, jnp.sin(v), c)), jnp.float32(0), x, reverse=True)
+
+
+def _scalar_choice(x: Any) -> Any:
+    return lax.scan(lambda c, v: (c + jnp.where(v[0] > 0, v, v * _A[:3]), v[0] > 0), jnp.zeros(3), x)
+
+
+def _rank_mix(x: Any) -> Any:
+    return lax.scan(lambda c, v: (c + v[:, None] * _A, (v[:2].sum() + _W)[0]), jnp.zeros((3, 4)), x)
+
+
+def _pieces(x: Any) -> Any:
+    def step(c: Any, v: Any) -> Any:
+        a, b = jnp.split(jnp.tanh(v), 2)
+        joined = jnp.concatenate([b, a]).reshape(2, 2).T
+        return c + a, (joined, c * b, jnp.squeeze(joined[:1, 1:], 0))
+
+    return lax.scan(step, jnp.zeros(2), x)
+
+
+def _nested_hoist(x: Any) -> Any:
+    def outer(c: Any, row: Any) -> Any:
+        def inner(d: Any, v: Any) -> Any:
+            return d + jnp.exp(v) * jnp.sin(row).sum() * jnp.cos(_A[0]), jnp.tanh(d)
+
+        return lax.scan(inner, c, row)
+
+    return lax.scan(outer, jnp.float32(0), x)
+
+
+CASES += [
+    Case("hoist_projections", _projected, [f32(5, 2, 3)], spec=[("T", "B", 3)], also=[[f32(1, 1, 3)], [f32(9, 4, 3)]]),
+    Case("hoist_selective", _selective, [f32(6, 3)], also=[[f32(6, 3, seed=9)]]),
+    Case("hoist_matrix_right", _matrix_right, [f32(4, 3, 2)]),
+    Case("hoist_batched_dots", _batched_dots, [f32(4, 2, 3, 5)]),
+    Case("hoist_invariant", _invariant, [f32(4), f32(3)], spec=[("T",), (3,)], also=[[f32(1), f32(3)]]),
+    Case("hoist_invariant_in_while", _invariant_in_while, [f32(3), np.int32(-2)], also=[[f32(3), np.int32(0)]]),
+    Case("hoist_pass_through", _pass_through, [f32(4)]),
+    Case("hoist_scalar_choice", _scalar_choice, [f32(4, 3)]),
+    Case("hoist_rank_mix", _rank_mix, [f32(4, 3)]),
+    Case("hoist_pieces", _pieces, [f32(5, 4)]),
+    Case("hoist_nested", _nested_hoist, [f32(4, 3)], spec=[("A", "B")], also=[[f32(1, 2)], [f32(3, 1)]]),
+]

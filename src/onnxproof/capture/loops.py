@@ -99,7 +99,9 @@ def _at(items: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
 def constants(eqn: Eqn) -> Mapping[Var, Atom]:
     """What can be read in place of Vars of a loop or branch: carries that never change, results that all agree."""
     match eqn.primitive:
-        case "scan" | "while":
+        case "scan":
+            return {**_constant_carries(eqn), **_passed_through(eqn)}
+        case "while":
             return _constant_carries(eqn)
         case "cond":
             bodies = eqn.params["branches"]
@@ -114,7 +116,7 @@ def constants(eqn: Eqn) -> Mapping[Var, Atom]:
 
 
 def _constant_carries(eqn: Eqn) -> Mapping[Var, Atom]:
-    bodies = [b for b in eqn.bodies()]
+    bodies = list(eqn.bodies())
     body = eqn.params["body"]
     found: dict[Var, Atom] = {}
     for i, result in enumerate(body.outputs[: eqn.params.get("num_carry")]):
@@ -122,6 +124,17 @@ def _constant_carries(eqn: Eqn) -> Mapping[Var, Atom]:
             found[eqn.outputs[i]] = eqn.inputs[i]
             found.update((b.inputs[i], eqn.inputs[i]) for b in bodies)
     return found
+
+
+def _passed_through(eqn: Eqn) -> Mapping[Var, Atom]:
+    """Stacks that are what is scanned over."""
+    body, n = eqn.params["body"], eqn.params["num_carry"]
+    xs = dict(zip(body.inputs[n:], eqn.inputs[n:], strict=True))
+    return {
+        out: xs[result]
+        for out, result in zip(eqn.outputs[n:], body.outputs[n:], strict=True)
+        if isinstance(result, Var) and result in xs
+    }
 
 
 def predicate(eqn: Eqn, made_by: Mapping[Var, Eqn]) -> Eqn:

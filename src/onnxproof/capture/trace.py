@@ -11,6 +11,7 @@ import jax
 import jax.export
 import numpy as np
 
+from onnxproof.capture.hoist import hoist
 from onnxproof.capture.inline import Inliner
 from onnxproof.capture.keys import is_key, key_impl
 from onnxproof.capture.marks import EXPORTING
@@ -79,7 +80,7 @@ def capture(
     outputs = output_names([path for path, _ in leaves], names_out, [leaf.name for leaf in specs.leaves])
     inliner = Inliner(WeightNames(fn), known, drop_effects)
     program = inliner.program(closed, [leaf.name for leaf in specs.leaves], outputs)
-    program = normalize(program)
+    program = hoist(normalize(program))
     return Capture(program, specs, tuple(inliner.dropped))
 
 
@@ -97,7 +98,7 @@ def program_of(fn: Callable[..., Any], avals: Sequence[Aval]) -> Program:
     outputs = [str(i) for i in range(len(jax.tree_util.tree_leaves(shape)))]
     inliner = Inliner(WeightNames(None), _EVERYTHING, ())
     program = inliner.program(closed, [str(i) for i in range(len(avals))], outputs)
-    return normalize(program)
+    return hoist(normalize(program))
 
 
 class _Everything:
