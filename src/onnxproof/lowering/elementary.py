@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxproof.lowering.algebra import Num, formula
-from onnxproof.lowering.emit import F64, Ctx
+from onnxproof.lowering.emit import F32, F64, Ctx
 from onnxproof.lowering.precise import exact_sigmoid, precise
 from onnxproof.lowering.registry import lowers
 
@@ -45,15 +45,17 @@ def tanh(ctx: Ctx, x: ir.Value) -> ir.Value:
 
 
 @lowers("exp2", accuracy=None)
-@formula
-def exp2(x: Num) -> Num:
-    return (x * _LN2).do("Exp")
+def exp2(ctx: Ctx, x: ir.Value) -> ir.Value:
+    # JAX multiplies by log(2) as the dtype rounds it: in half precision that is what decides the result.
+    dtype = ctx.out.dtype
+    factor = float(np.asarray(_LN2, dtype))
+    work = F32 if dtype.itemsize < 4 else dtype
+    return (Num(ctx, x).cast(work) * factor).do("Exp").cast(dtype).value
 
 
 @lowers("log2", accuracy=None)
-@formula
-def log2(x: Num) -> Num:
-    return x.do("Log") * (1 / _LN2)
+def log2(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return (Num(ctx, precise(ctx, x)).do("Log") / _LN2).value
 
 
 @lowers("log1p", accuracy=None)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxproof.lowering.algebra import Num
-from onnxproof.lowering.emit import BOOL, Ctx
+from onnxproof.lowering.emit import BOOL, F32, Ctx
 from onnxproof.lowering.precise import precise
 from onnxproof.lowering.registry import lowers
 
@@ -59,7 +59,9 @@ def abs_(ctx: Ctx, x: ir.Value) -> ir.Value:
 
 @lowers("sign")
 def sign(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Sign", x)
+    # The kernels for half precision give 0 for NaN.
+    half = ctx.out.dtype.itemsize == 2 and is_float(ctx.out.dtype)
+    return ctx.cast(ctx.op("Sign", ctx.cast(x, F32)), ctx.out.dtype) if half else ctx.op("Sign", x)
 
 
 @lowers("floor")
