@@ -1,4 +1,8 @@
-"""Sorting. TopK is the one operator: stable, NaN as the largest value, zeros of both signs equal."""
+"""Sorting. TopK is the one operator: stable, NaN as the largest value, zeros of both signs equal.
+
+No operator sees the sign of a NaN, so NaN is the largest value for ``top_k`` too, whatever its sign (XLA's
+``top_k`` puts NaN with the sign bit set last).
+"""
 
 from __future__ import annotations
 
