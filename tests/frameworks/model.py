@@ -15,7 +15,7 @@ WIDTH, HEADS, LAYERS = 16, 2, 2
 VOCAB, CACHE, EXPERTS, TOP_K = 29, 16, 4, 2
 
 BATCHES = (1, 2, 3, 7)
-BATCHES_AND_TIMES = ((1, 1), (2, 5), (3, 16), (7, 1), (1, 16), (7, 5))
+BATCHES_AND_TIMES = ((1, 1), (2, 5), (3, 16), (7, 5), (1, 16))
 
 
 @dataclass(frozen=True)
