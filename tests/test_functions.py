@@ -1,4 +1,4 @@
-"""``onnx_function``: calls stay calls, bodies are shared where asked, and nothing changes outside an export."""
+"""``onnx_function``: calls stay calls, bodies are shared where asked; outside an export nothing changes."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ CASES = [
     Case("cond_in_scan", _cond_in_scan, [f32(5, 3)]),
     Case("cond_symbolic", _cond, [np.bool_(True), f32(4)], spec=[np.bool_(True), ("B",)],
          also=[[np.bool_(False), f32(7)], [np.bool_(True), f32(1)]]),
-    *(Case(f"switch_{n}", lambda i, x, n=n: _switch(i, x, n), _SWITCHED[0], also=_SWITCHED, ops=["If", "!Clip"])
+    *(Case(f"switch_{n}", lambda i, x, n=n: _switch(i, x, n), _SWITCHED[0], also=_SWITCHED, ops=["If"])
       for n in (2, 3, 4, 5)),
     Case("switch_1", lambda i, x: _switch(i, x, 1), _SWITCHED[0], also=_SWITCHED, ops=["!If"]),
 ]  # fmt: skip
@@ -283,15 +283,17 @@ def _nested_hoist(x: Any) -> Any:
 
 
 CASES += [
-    Case("hoist_projections", _projected, [f32(5, 2, 3)], spec=[("T", "B", 3)], also=[[f32(1, 1, 3)], [f32(9, 4, 3)]]),
+    Case("hoist_projections", _projected, [f32(5, 2, 3)], spec=[("T", "B", 3)],
+         also=[[f32(1, 1, 3)], [f32(9, 4, 3)]]),
     Case("hoist_selective", _selective, [f32(6, 3)], also=[[f32(6, 3, seed=9)]]),
     Case("hoist_matrix_right", _matrix_right, [f32(4, 3, 2)]),
     Case("hoist_batched_dots", _batched_dots, [f32(4, 2, 3, 5)]),
     Case("hoist_invariant", _invariant, [f32(4), f32(3)], spec=[("T",), (3,)], also=[[f32(1), f32(3)]]),
-    Case("hoist_invariant_in_while", _invariant_in_while, [f32(3), np.int32(-2)], also=[[f32(3), np.int32(0)]]),
+    Case("hoist_invariant_in_while", _invariant_in_while, [f32(3), np.int32(-2)],
+         also=[[f32(3), np.int32(0)]]),
     Case("hoist_pass_through", _pass_through, [f32(4)]),
     Case("hoist_scalar_choice", _scalar_choice, [f32(4, 3)]),
     Case("hoist_rank_mix", _rank_mix, [f32(4, 3)]),
     Case("hoist_pieces", _pieces, [f32(5, 4)]),
     Case("hoist_nested", _nested_hoist, [f32(4, 3)], spec=[("A", "B")], also=[[f32(1, 2)], [f32(3, 1)]]),
-]
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Random bits and samples: constant keys, keys as inputs (typed, raw), moves of key arrays, every generator."""
+"""Random bits and samples: constant keys, keys as inputs (typed, raw), moves of keys, every generator."""
 
 from typing import Any
 
@@ -94,6 +94,10 @@ def _generator(shape: Any, algorithm: Any, dtype: Any = np.uint32) -> Any:
     return lambda key: lax.rng_bit_generator(key, shape, dtype, algorithm=algorithm)
 
 
+def _generate(key: Any) -> Any:
+    return jax.random.normal(key, (5,)), jax.random.split(key), jax.random.fold_in(key, 2)
+
+
 _SAMPLERS = {
     "normal": lambda k: jax.random.normal(k, (4, 3)),
     "uniform": lambda k: jax.random.uniform(k, (4, 3), minval=-2, maxval=3),
@@ -120,7 +124,8 @@ CASES = [
     *(Case(f"{name}_raw", _raw(fn), [RAW]) for name, fn in _SAMPLERS.items()),
     *(Case(f"{name}_constant", lambda x, fn=fn: (x, fn(KEY)), [f32(2)], ops=["!threefry2x32"])
       for name, fn in _SAMPLERS.items() if not name.startswith("gamma")),
-    *(Case(f"bits_{np.dtype(t).name}", _bits(t), [KEY], also=OTHERS) for t in (np.uint8, np.uint16, np.uint32)),
+    *(Case(f"bits_{np.dtype(t).name}", _bits(t), [KEY], also=OTHERS)
+      for t in (np.uint8, np.uint16, np.uint32)),
     Case("bits_uint64", _bits(np.uint64), [KEY], also=OTHERS, x64=True),
     Case("bits_scalar", _bits(np.uint32, ()), [KEY], also=OTHERS),
     Case("bits_empty", _bits(np.uint32, (0, 3)), [KEY]),
@@ -140,7 +145,7 @@ CASES = [
     Case("clone", lambda k: jax.random.clone(k), [KEY]),
     Case("key_data", lambda k: jax.random.key_data(jax.random.split(k)), [KEY]),
     Case("keys_batched", lambda k: jax.vmap(lambda q: jax.random.uniform(q, (2,)))(k),
-         [jax.random.split(KEY, 3)], also=[[jax.random.split(RAW_KEY, 3)] for RAW_KEY in (jax.random.key(1),)]),
+         [jax.random.split(KEY, 3)], also=[[jax.random.split(jax.random.key(1), 3)]]),
     Case("keys_move", _keys_move, [KEY, np.int32(1)], also=[[KEY, np.int32(i)] for i in (0, 2)]),
     Case("scan_keys", _scan_keys, [KEY, f32(4, 3)]),
     Case("scan_over_keys", _scan_over_keys, [KEY], also=OTHERS),
@@ -148,8 +153,7 @@ CASES = [
     Case("cond_keys", _cond_keys, [np.bool_(True), KEY], also=[[np.bool_(False), KEY]]),
     Case("dropout", _dropout, [KEY, f32(4, 3)], spec=[KEY, ("B", 3)], also=[[KEY, f32(7, 3)]]),
     Case("dropout_constant", lambda x: _dropout(KEY, x), [f32(4, 3)]),
-    *(Case(f"generator_{impl}", lambda k: (jax.random.normal(k, (5,)), jax.random.split(k), jax.random.fold_in(k, 2)),
-           [jax.random.key(3, impl=impl)]) for impl in ("rbg", "unsafe_rbg")),
+    *(Case(f"generator_{impl}", _generate, [jax.random.key(3, impl=impl)]) for impl in ("rbg", "unsafe_rbg")),
     *(Case(f"rng_bit_generator_{a.name}_{len(s)}_{np.dtype(t).name}", _generator(s, a, t),
            [rng().integers(0, 2**32, 4).astype(np.uint32)],
            also=[[np.full(4, 2**32 - 1, np.uint32)]])

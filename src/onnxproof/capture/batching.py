@@ -1,6 +1,6 @@
-"""One equation of a loop body over all trips at once: each operand and result gains a leading axis of trips.
+"""One equation of a loop body for all trips at once: operands and results gain a leading axis of trips.
 
-The batched equation does the same arithmetic on the same numbers, so moving it out of a loop changes no value.
+It does the same arithmetic on the same numbers, so moving it out of a loop changes no value.
 """
 
 from __future__ import annotations
@@ -14,12 +14,27 @@ from onnxproof.capture.program import Atom, Aval, Dim, Eqn, Var
 Axes = Sequence[bool]
 Batcher = Callable[[Eqn, tuple[Atom, ...], Axes, Dim], list[Eqn] | None]
 
-_UNARY = """abs acos acosh asin asinh atan atanh cbrt ceil convert_element_type cos cosh erf erfc erf_inv exp exp2
-    expm1 floor imag integer_pow is_finite log log1p logistic neg not real round rsqrt sign sin sinh sqrt square tan
-    tanh""".split()
-_BINARY = """add add_any and atan2 div eq ge gt le lt max min mul ne nextafter or pow rem shift_left
-    shift_right_arithmetic shift_right_logical sub xor""".split()
-_REDUCTIONS = """reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum argmax argmin""".split()
+_UNARY = frozenset(
+    {
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil",
+        "convert_element_type", "cos", "cosh", "erf", "erfc", "erf_inv", "exp", "exp2", "expm1",
+        "floor", "imag", "integer_pow", "is_finite", "log", "log1p", "logistic", "neg", "not", "real",
+        "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    }
+)  # fmt: skip
+_BINARY = frozenset(
+    {
+        "add", "add_any", "and", "atan2", "div", "eq", "ge", "gt", "le", "lt", "max", "min", "mul",
+        "ne", "nextafter", "or", "pow", "rem", "shift_left", "shift_right_arithmetic",
+        "shift_right_logical", "sub", "xor",
+    }
+)  # fmt: skip
+_REDUCTIONS = frozenset(
+    {
+        "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "argmax",
+        "argmin",
+    }
+)  # fmt: skip
 
 
 def batch(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> list[Eqn] | None:
@@ -29,7 +44,7 @@ def batch(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> lis
         inputs: the operands, those flagged in ``batched`` with their leading axis.
 
     Returns:
-        The equations, the last of which gives the batched results; None when the primitive can't be batched here.
+        The equations, the last of which gives the batched results; None where it can't be batched.
     """
     rule = _RULES.get(eqn.primitive)
     return None if rule is None else rule(eqn, inputs, batched, length)
@@ -45,17 +60,13 @@ def with_axis(aval: Aval, length: Dim) -> Aval:
     return Aval((length, *aval.shape), aval.dtype)
 
 
-def _rebuilt(
-    eqn: Eqn, inputs: Sequence[Atom], length: Dim, params: Mapping[str, Any] | None = None
-) -> Eqn:
+def _rebuilt(eqn: Eqn, inputs: Sequence[Atom], length: Dim, params: Mapping[str, Any] | None = None) -> Eqn:
     outputs = tuple(Var(with_axis(v.aval, length)) for v in eqn.outputs)
     new = eqn.params if params is None else {**eqn.params, **params}
     return replace(eqn, inputs=tuple(inputs), outputs=outputs, params=new)
 
 
-def _elementwise(
-    eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim
-) -> list[Eqn] | None:
+def _elementwise(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> list[Eqn] | None:
     """Operands broadcast from the right: those of lower rank get unit axes between trips and their own."""
     rank = eqn.outputs[0].aval.ndim
     before: list[Eqn] = []
@@ -82,9 +93,7 @@ def _clamp(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> li
     return None if batched[0] or batched[2] else _elementwise(eqn, inputs, batched, length)
 
 
-def _dot_general(
-    eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim
-) -> list[Eqn] | None:
+def _dot_general(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> list[Eqn] | None:
     (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
     if all(batched):
         numbers: Any = ((_up(cx), _up(cy)), ((0, *_up(bx)), (0, *_up(by))))
@@ -135,9 +144,7 @@ def _squeeze(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> 
     return [_rebuilt(eqn, inputs, length, {"dimensions": axes})]
 
 
-def _broadcast_in_dim(
-    eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim
-) -> list[Eqn] | None:
+def _broadcast_in_dim(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> list[Eqn] | None:
     params = {
         "shape": (length, *eqn.params["shape"]),
         "broadcast_dimensions": (0, *_up(eqn.params["broadcast_dimensions"])),
@@ -159,9 +166,7 @@ def _along_axis(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) 
     return [_rebuilt(eqn, inputs, length, {"axis": eqn.params["axis"] + 1})]
 
 
-def _concatenate(
-    eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim
-) -> list[Eqn] | None:
+def _concatenate(eqn: Eqn, inputs: tuple[Atom, ...], batched: Axes, length: Dim) -> list[Eqn] | None:
     if not all(batched):
         return None
     return [_rebuilt(eqn, inputs, length, {"dimension": eqn.params["dimension"] + 1})]

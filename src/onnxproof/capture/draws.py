@@ -36,9 +36,7 @@ class Draws:
         if all(isinstance(a, Lit) or a in self._noted for a in inputs) and _is_small(eqn):
             self._noted.update((out, (eqn, tuple(inputs), i)) for i, out in enumerate(outputs))
 
-    def results(
-        self, eqn: Any, inputs: Sequence[Atom], site: Site
-    ) -> list[np.ndarray[Any, Any]] | None:
+    def results(self, eqn: Any, inputs: Sequence[Atom], site: Site) -> list[np.ndarray[Any, Any]] | None:
         """The results of a draw from constant keys or of an equation on drawn values; None for all others."""
         starts = eqn.primitive.name in keys.DRAWS or keys.has_keys(eqn)
         if not (starts or any(a in self._values for a in inputs)) or not _is_small(eqn):

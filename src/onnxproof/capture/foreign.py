@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,18 +19,14 @@ class Foreign:
         self._refused: set[str] = set()
 
     def body(self, eqn: Any) -> Any | None:
-        """The traced implementation of the primitive of ``eqn``, when it does not rest on the primitive itself."""
+        """The traced implementation of the primitive of ``eqn``, when it does not rest on itself."""
         prim = eqn.primitive
         high = eqn.params.get("_prim") if prim.name == _HIGH else None
         label = prim.name if high is None else str(high)
         if label in self._refused:
             return None
         avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-        run: Callable[..., Any]
-        if high is None:
-            run = partial(prim.impl, **eqn.params)
-        else:
-            run = partial(_expanded, high)
+        run = partial(prim.impl, **eqn.params) if high is None else partial(_expanded, high)
         try:
             traced = jax.make_jaxpr(run)(*avals)
         except Exception:  # whatever another package raises, the primitive is reported as unsupported

@@ -1,8 +1,8 @@
 """Move out of loops what need not be in them.
 
 * What depends on nothing that changes from trip to trip is computed once, before the loop.
-* What depends on the scanned inputs alone, such as the input projection of a recurrent cell, is computed before the
-  scan for all trips at once.
+* What depends on the scanned inputs alone, such as the input projection of a recurrent cell, is computed
+  before the scan for all trips at once.
 * What no later trip needs, such as the output projection, is computed after the scan for all trips at once.
 """
 
@@ -148,9 +148,7 @@ def _late(eqn: Eqn) -> tuple[Eqn, list[Eqn]]:
     return scan, batching.finished(late, results)
 
 
-def _sunk(
-    body: Program, late: list[Eqn], length: Dim
-) -> tuple[_Batching, dict[Var, Var], list[Eqn]]:
+def _sunk(body: Program, late: list[Eqn], length: Dim) -> tuple[_Batching, dict[Var, Var], list[Eqn]]:
     """What of ``late`` can be batched, and a Var for the stack of each value that it reads from the body."""
     inside = {v for e in body.eqns for v in e.outputs}
     while True:
@@ -204,9 +202,7 @@ class _Batching:
     def rename(self, names: dict[Var, Atom]) -> None:
         """Let the batched equations read other atoms."""
         for eqn, made in self.equations.items():
-            self.equations[eqn] = [
-                replace(m, inputs=tuple(_read(a, names) for a in m.inputs)) for m in made
-            ]
+            self.equations[eqn] = [replace(m, inputs=tuple(_read(a, names) for a in m.inputs)) for m in made]
 
     def finished(self, order: Sequence[Eqn], results: dict[Atom, Var]) -> list[Eqn]:
         """The batched equations in order, with the given Vars as their results."""

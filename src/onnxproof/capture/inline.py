@@ -1,7 +1,7 @@
 """jaxpr → :class:`Program`: the one place that reads a jaxpr.
 
-Releases of JAX rename parameters (``scan`` lost ``num_consts``, ``pjit`` became ``jit``, ``ClosedJaxpr`` merged
-into ``Jaxpr``); whatever differs between them is evened out here and nowhere else.
+Releases of JAX rename parameters (``scan`` lost ``num_consts``, ``pjit`` became ``jit``, ``ClosedJaxpr``
+merged into ``Jaxpr``); whatever differs between them is evened out here and nowhere else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.export
 import numpy as np
 from jax.extend import core as jex_core
 
-from onnxproof.capture import keys
+from onnxproof.capture import effects, keys
 from onnxproof.capture.draws import Draws
 from onnxproof.capture.foreign import Foreign
 from onnxproof.capture.jaxprs import is_jaxpr, open_jaxpr
@@ -35,7 +35,7 @@ from onnxproof.capture.program import (
 )
 from onnxproof.capture.sites import SiteFinder, boundary_of
 from onnxproof.capture.weights import WeightNames, key_of
-from onnxproof.errors import EffectfulProgram, InternalError, TraceError, UnsupportedParam
+from onnxproof.errors import InternalError, TraceError, UnsupportedParam
 
 # Primitive → the parameter that holds its body; the body takes the equation's operands one to one.
 _CALLS = {
@@ -78,6 +78,8 @@ _SCAN_PARAMS = frozenset(
 _WHILE_PARAMS = frozenset({"cond_nconsts", "cond_jaxpr", "body_nconsts", "body_jaxpr"})
 _COND_PARAMS = frozenset({"branches", "linear", "ft_in", "ft_out"})
 _MAX_LITERAL = 64  # elements; larger unnamed constants become Params
+
+_OURS = ("", "")  # the boundary of a trace that was made here: no line in it is the user's
 
 Env = dict[Any, Atom]
 
@@ -123,9 +125,7 @@ class Inliner:
         self._foreign = Foreign()
         self.dropped: list[str] = []
 
-    def program(
-        self, closed: Any, input_names: Sequence[str], output_names: Sequence[str]
-    ) -> Program:
+    def program(self, closed: Any, input_names: Sequence[str], output_names: Sequence[str]) -> Program:
         """The Program of the whole callable."""
         jaxpr, consts = open_jaxpr(closed)
         inputs = tuple(Var(to_aval(v.aval)) for v in jaxpr.invars)
@@ -133,9 +133,7 @@ class Inliner:
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
         eqns: list[Eqn] = []
         outputs = self._inline(jaxpr, env, eqns, NOWHERE, None)
-        return Program(
-            inputs, tuple(eqns), outputs, self.params, tuple(input_names), tuple(output_names)
-        )
+        return Program(inputs, tuple(eqns), outputs, self.params, tuple(input_names), tuple(output_names))
 
     # -- atoms --------------------------------------------------------------------------------
 
@@ -164,9 +162,7 @@ class Inliner:
             atom = Lit(np.asarray(array), aval)
         else:
             atom = Var(aval)
-            self.params[atom] = (
-                Param("", array) if param is None else Param(param.name, array, param.aliases)
-            )
+            self.params[atom] = Param("", array) if param is None else Param(param.name, array, param.aliases)
         self._constants[key] = atom
         return atom
 
@@ -210,8 +206,11 @@ class Inliner:
         special = _SPECIAL.get(name)
         if special is not None:
             return special(self, eqn, inputs, eqns, site)
-        if eqn.effects and (dropped := self._effect(eqn, name, inputs, site)) is not None:
-            return dropped
+        if eqn.effects:
+            if not (effects.is_debug(eqn) and "debug" in self._drop):
+                raise effects.refusal(eqn, site)
+            self.dropped.append(f"{name} at {site}" if site.line else name)
+            return ()
         if (drawn := self._draws.results(eqn, inputs, site)) is not None:
             atoms = [self._constant(array) for array in drawn]
             for atom, array in zip(atoms, drawn, strict=True):
@@ -219,10 +218,10 @@ class Inliner:
             return atoms
         moved = keys.moved_params(eqn)
         if moved is None and (closed := self._replacement(eqn, site)) is not None:
-            if name in keys.DRAWS:  # what is computed from constants alone, here such as fold_in's datum, folds
+            if name in keys.DRAWS:  # what a draw computes from constants alone, say fold_in's datum, folds
                 for literal in (a for a in inputs if isinstance(a, Lit)):
                     self._draws.mark(literal, literal.value)
-            return self._inline_traced(closed, inputs, eqns, site)
+            return self._inline_closed(closed, inputs, eqns, site, _OURS)
         inputs += [Lit(np.zeros((), a.dtype), Aval((), a.dtype)) for a in keys.moved_indices(eqn)]
         params = {k: self._param(v, site) for k, v in (moved or eqn.params).items()}
         outputs = self._emit(name, inputs, eqn.outvars, params, eqns, site)
@@ -232,19 +231,25 @@ class Inliner:
     def _replacement(self, eqn: Any, site: Site) -> Any | None:
         """A trace to inline in place of an equation on keys, or of a primitive that has no rule."""
         name = eqn.primitive.name
-        if name not in self._known and name not in keys.DRAWS and (body := self._foreign.body(eqn)) is not None:
+        foreign = name not in self._known and name not in keys.DRAWS
+        if foreign and (body := self._foreign.body(eqn)) is not None:
             return body
         words = keys.physical(eqn, site)
         return None if words is None else jax.make_jaxpr(words)(*keys.structs(eqn.invars))
 
-    def _inline_traced(
-        self, closed: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
-    ) -> Sequence[Atom]:
-        """Inline a trace of ours, whose own lines are nobody's."""
+    def _inline_closed(
+        self,
+        closed: Any,
+        inputs: Sequence[Atom],
+        eqns: list[Eqn],
+        site: Site,
+        boundary: tuple[str, str] | None = None,
+    ) -> tuple[Atom, ...]:
+        """Inline a jaxpr with its constants on ``inputs``."""
         jaxpr, consts = open_jaxpr(closed)
         env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
-        return self._inline(jaxpr, env, eqns, site, ("", ""))
+        return self._inline(jaxpr, env, eqns, site, boundary or boundary_of(jaxpr.debug_info))
 
     def _emit(
         self,
@@ -259,18 +264,13 @@ class Inliner:
         eqns.append(Eqn(name, tuple(inputs), outputs, params, site))
         return outputs
 
-    def _call(
-        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
-    ) -> Sequence[Atom]:
+    def _call(self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site) -> Sequence[Atom]:
         body = eqn.params[_CALLS[eqn.primitive.name]]
-        jaxpr, consts = open_jaxpr(body)
         if (mark := mark_of(str(eqn.params.get("name", "")))) is not None:
-            program = self._body(body, len(jaxpr.invars), (), site, MARKED_BODY)
+            program = self._body(body, len(inputs), (), site, MARKED_BODY)
             params = {"body": program, "name": mark[0], "unique": mark[1]}
             return self._emit("function", inputs, eqn.outvars, params, eqns, site)
-        env: Env = dict(zip(jaxpr.invars, inputs, strict=True))
-        env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
-        return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+        return self._inline_closed(body, inputs, eqns, site)
 
     def _body(
         self,
@@ -313,9 +313,7 @@ class Inliner:
 
     # -- control flow -------------------------------------------------------------------------
 
-    def _scan(
-        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
-    ) -> Sequence[Atom]:
+    def _scan(self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site) -> Sequence[Atom]:
         p = eqn.params
         _only(eqn, _SCAN_PARAMS, site)
         if "ft_in" in p:
@@ -332,9 +330,7 @@ class Inliner:
         }
         return self._emit("scan", operands, eqn.outvars, params, eqns, site)
 
-    def _while(
-        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
-    ) -> Sequence[Atom]:
+    def _while(self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site) -> Sequence[Atom]:
         p = eqn.params
         _only(eqn, _WHILE_PARAMS, site)
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
@@ -345,33 +341,27 @@ class Inliner:
         }
         return self._emit("while", carry, eqn.outvars, params, eqns, site)
 
-    def _cond(
-        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
-    ) -> Sequence[Atom]:
+    def _cond(self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site) -> Sequence[Atom]:
         _only(eqn, _COND_PARAMS, site)
         index, *operands = inputs
         branches = eqn.params["branches"]
         if isinstance(index, Lit):
             chosen = branches[min(max(int(index.value), 0), len(branches) - 1)]
-            jaxpr, consts = open_jaxpr(chosen)
-            env: Env = dict(zip(jaxpr.invars, operands, strict=True))
-            env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
-            return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+            return self._inline_closed(chosen, operands, eqns, site)
+        passing = [b for b in branches if not effects.fails(b)]
+        if "checks" in self._drop and len(branches) > len(passing) == 1:
+            self.dropped.append(f"a check at {site}" if site.line else "a check")
+            return self._inline_closed(passing[0], operands, eqns, site)
         bodies = tuple(self._body(b, 0, operands, site) for b in branches)
         return self._emit("cond", (index,), eqn.outvars, {"branches": bodies}, eqns, site)
 
-    def _linear_solve(
-        self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
-    ) -> Sequence[Atom]:
+    def _linear_solve(self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site) -> Sequence[Atom]:
         """``custom_linear_solve`` is its ``solve`` function: the others serve derivatives only."""
         lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
         start = lengths.matvec + lengths.vecmat
         total = start + lengths.solve + lengths.transpose_solve
-        jaxpr, consts = open_jaxpr(jaxprs.solve)
         operands = (*inputs[start : start + lengths.solve], *inputs[total:])
-        env: Env = dict(zip(jaxpr.invars, operands, strict=True))
-        env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
-        return self._inline(jaxpr, env, eqns, site, boundary_of(jaxpr.debug_info))
+        return self._inline_closed(jaxprs.solve, operands, eqns, site)
 
     def _platform_index(
         self, eqn: Any, inputs: Sequence[Atom], eqns: list[Eqn], site: Site
@@ -383,27 +373,6 @@ class Inliner:
             len(platforms) - 1,
         )
         return [Lit(np.asarray(index, np.int32), Aval((), np.dtype(np.int32)))]
-
-    # -- effects and primitives of other packages ---------------------------------------------
-
-    def _effect(
-        self, eqn: Any, name: str, inputs: Sequence[Atom], site: Site
-    ) -> Sequence[Atom] | None:
-        """Outputs in place of a dropped effect, None when the equation has to stay."""
-        if name.startswith("debug_") and not eqn.outvars:
-            if "debug" in self._drop:
-                self.dropped.append(f"{name} at {site}" if site.line else name)
-                return ()
-            raise EffectfulProgram(
-                f"the program prints or calls back while it runs ({name})",
-                site=site,
-                way_out='Remove it, or pass drop_effects=("debug",) to leave debug output out.',
-            )
-        raise EffectfulProgram(
-            f"{name} has a side effect ({', '.join(sorted(map(str, eqn.effects)))}), which a graph can't carry",
-            site=site,
-            way_out="Move the effect out of the exported function.",
-        )
 
 
 def _only(eqn: Any, known: frozenset[str], site: Site) -> None:

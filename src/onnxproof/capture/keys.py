@@ -1,7 +1,7 @@
 """Typed PRNG keys as their words.
 
-A key array of shape ``s`` is a ``uint32`` array of shape ``s + words``. Random primitives are replaced by what their
-generator computes (``threefry2x32`` and integer arithmetic), primitives that move keys by the same move of words.
+A key array of shape ``s`` is a ``uint32`` array of shape ``s + words``. Random primitives give way to what
+their generator computes (``threefry2x32`` and integer arithmetic), moves of keys by the same moves of words.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ def key_words(dtype: Any) -> tuple[int, ...]:
 def key_impl(dtype: Any) -> Any:
     """What ``jax.random.wrap_key_data`` takes as ``impl`` to make keys of this dtype."""
     found = []
-    jax.eval_shape(
-        lambda key: found.append(jax.random.key_impl(key)), jax.ShapeDtypeStruct((), dtype)
-    )
+    jax.eval_shape(lambda key: found.append(jax.random.key_impl(key)), jax.ShapeDtypeStruct((), dtype))
     return found[0]
 
 
@@ -100,7 +98,7 @@ def _over(rank: int, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fold_in(keys: int, data: int, fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn(key, datum)`` over key and data arrays that broadcast as NumPy's do, of ranks ``keys`` and ``data``."""
+    """``fn(key, datum)`` over key and data arrays of ranks ``keys`` and ``data``, from the leading axes."""
     for axis in range(max(keys, data)):
         fn = jax.vmap(fn, in_axes=(0 if axis < keys else None, 0 if axis < data else None))
     return fn

@@ -1,4 +1,4 @@
-"""Control flow without what it does not need: dead and constant carries, unused stacks, roundabout predicates."""
+"""Control flow without dead and constant carries, unused stacks and roundabout predicates."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def _prune_scan(eqn: Eqn, used: Collection[Var]) -> Eqn:
         return eqn
     small = replace(body, inputs=_at(body.inputs, ins), outputs=_at(body.outputs, outs))
     params = {**eqn.params, "body": small, "num_carry": len(carries)}
-    return replace(
-        eqn, inputs=_at(eqn.inputs, ins), outputs=_at(eqn.outputs, outs), params=params
-    )
+    return replace(eqn, inputs=_at(eqn.inputs, ins), outputs=_at(eqn.outputs, outs), params=params)
 
 
 def _prune_while(eqn: Eqn, used: Collection[Var]) -> Eqn:
@@ -74,9 +72,7 @@ def _prune_while(eqn: Eqn, used: Collection[Var]) -> Eqn:
         "body": replace(body, inputs=_at(body.inputs, keep), outputs=_at(body.outputs, keep)),
         "cond": replace(cond, inputs=_at(cond.inputs, keep)),
     }
-    return replace(
-        eqn, inputs=_at(eqn.inputs, keep), outputs=_at(eqn.outputs, keep), params=params
-    )
+    return replace(eqn, inputs=_at(eqn.inputs, keep), outputs=_at(eqn.outputs, keep), params=params)
 
 
 def _keep_outputs(eqn: Eqn, keep: Sequence[int]) -> Eqn:
@@ -97,7 +93,7 @@ def _at(items: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
 
 
 def constants(eqn: Eqn) -> Mapping[Var, Atom]:
-    """What can be read in place of Vars of a loop or branch: carries that never change, results that all agree."""
+    """What can be read in place of Vars: carries that never change, results in which all branches agree."""
     match eqn.primitive:
         case "scan":
             return {**_constant_carries(eqn), **_passed_through(eqn)}

@@ -1,4 +1,4 @@
-"""Marked calls: a ``jit`` of a telling name stands for each while an export traces, and nothing stands at other times."""
+"""Marked calls: while an export traces, a ``jit`` of a telling name stands for each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 FUNCTION_MARK: Final = "onnxproof_function:"
-# JAX keys its caches by this: what is traced for an export is never found by an ordinary call, nor the reverse.
+# JAX keys its caches by this: an ordinary call never finds what was traced for an export, nor the reverse.
 EXPORTING: Final = jax.make_user_context(default_value=False)
-MARKED_BODY: Final = ("body", __file__)  # (function, file) of the frame below which a marked body's own lines stand
+MARKED_BODY: Final = ("body", __file__)  # (function, file) of the frame that encloses a marked body
 _CONTAINERS = (tuple, list, dict)
 
 
@@ -20,7 +20,7 @@ def marked(
 ) -> Any:
     """Call ``fn`` under its mark.
 
-    Arrays, also inside tuples, lists and dicts, become operands of the call. Everything else (modules, settings) is
+    Arrays, also inside tuples, lists and dicts, become operands of the call. All else (modules, settings) is
     closed over as it is, so ``fn`` sees the very objects that it was given.
     """
     leaves, tree = jax.tree_util.tree_flatten(

@@ -11,6 +11,7 @@ import jax
 import jax.export
 import numpy as np
 
+from onnxproof.capture.effects import refuse_callbacks
 from onnxproof.capture.hoist import hoist
 from onnxproof.capture.inline import Inliner
 from onnxproof.capture.keys import is_key, key_impl
@@ -81,6 +82,7 @@ def capture(
     inliner = Inliner(WeightNames(fn), known, drop_effects)
     program = inliner.program(closed, [leaf.name for leaf in specs.leaves], outputs)
     program = hoist(normalize(program))
+    refuse_callbacks(program)
     return Capture(program, specs, tuple(inliner.dropped))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import onnx_ir as ir
 
-from onnxproof.capture.program import Atom, Aval, Dim, Lit, Program, Var
+from onnxproof.capture.program import Atom, Aval, Dim, Lit, Program
 from onnxproof.lowering.emit import BOOL, I64, Ctx
 from onnxproof.lowering.registry import lowers
 
@@ -110,10 +110,8 @@ def _any(asked: Any) -> Any:
     return jnp.any(asked)
 
 
-def _batched(
-    ctx: Ctx, carry: Sequence[ir.Value], cond: Program, body: Program
-) -> Sequence[ir.Value]:
-    """A loop mapped over a batch: it goes on while any element asks for it, and changes only those that do."""
+def _batched(ctx: Ctx, carry: Sequence[ir.Value], cond: Program, body: Program) -> Sequence[ir.Value]:
+    """A loop mapped over a batch: it goes on while any element asks for it, and changes only those."""
     asks = cond.outputs[0].aval
     (first,) = ctx.inline(cond, carry)
     (start,) = ctx.jax(_any, first, avals=(asks,))
@@ -126,9 +124,7 @@ def _batched(
     ]
     (next_live,) = inner.inline(cond, kept)
     (again,) = inner.jax(_any, next_live, avals=(asks,))
-    graph = lowered.graph(
-        "loop_body", [index, going, live, *lowered.inputs], [again, next_live, *kept]
-    )
+    graph = lowered.graph("loop_body", [index, going, live, *lowered.inputs], [again, next_live, *kept])
     _, *results = ctx.multi(
         "Loop",
         None,
@@ -152,7 +148,7 @@ def _counter(cond: Program, body: Program) -> tuple[int, Atom] | None:
         return None
     if i.aval.shape or i.aval.dtype.kind != "i":
         return None
-    at = cond.inputs.index(i)  # type: ignore[arg-type]
+    at = cond.inputs.index(i)
     step = next((e for e in body.eqns if body.outputs[at] in e.outputs), None)
     if step is None or step.primitive != "add" or body.inputs[at] not in step.inputs:
         return None

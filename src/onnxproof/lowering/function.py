@@ -24,7 +24,7 @@ class FunctionScope(Scope):
         self.symbols: dict[str, ir.Value] = {}
 
     def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
-        shape = tuple(tensor.shape.numpy())  # type: ignore[union-attr]
+        shape = tuple(tensor.shape.numpy())
         dtype = np.dtype(tensor.dtype.numpy())
         origin = ("constant", NOWHERE)
         (value,) = self.module.node(
@@ -90,9 +90,7 @@ def call(
 
 
 @lowers("function")
-def function(
-    ctx: Ctx, *operands: ir.Value, body: Program, name: str, unique: bool
-) -> Sequence[ir.Value]:
+def function(ctx: Ctx, *operands: ir.Value, body: Program, name: str, unique: bool) -> Sequence[ir.Value]:
     """A call of a function that the user marked: what its body captures becomes further inputs."""
     captured = body.captured()
     inner = (*body.inputs, *captured)
@@ -130,9 +128,7 @@ def _fingerprint(program: Program, numbers: dict[Var, int]) -> Hashable:
     lines: list[Hashable] = [tuple(map(atom, program.inputs))]
     for eqn in program.eqns:
         params = tuple((k, param(v)) for k, v in sorted(eqn.params.items()))
-        lines.append(
-            (eqn.primitive, tuple(map(atom, eqn.inputs)), params, tuple(map(atom, eqn.outputs)))
-        )
+        lines.append((eqn.primitive, tuple(map(atom, eqn.inputs)), params, tuple(map(atom, eqn.outputs))))
     return tuple(lines), tuple(map(atom, program.outputs))
 
 

@@ -1,6 +1,6 @@
 """Random bits, equal to JAX's bit for bit.
 
-Samplers and key arithmetic arrive here as ``threefry2x32`` and integer operations: ``capture.keys`` sees to that.
+Samplers and key arithmetic arrive as ``threefry2x32`` and integer operations: ``capture.keys`` sees to it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ _SMALL = 1024  # elements of a counter that is stored rather than computed
 
 
 @lowers("threefry2x32")
-def threefry2x32(
-    ctx: Ctx, k0: ir.Value, k1: ir.Value, x0: ir.Value, x1: ir.Value
-) -> Sequence[ir.Value]:
+def threefry2x32(ctx: Ctx, k0: ir.Value, k1: ir.Value, x0: ir.Value, x1: ir.Value) -> Sequence[ir.Value]:
     """The block cipher, as a function of the model: 115 nodes that all draws share."""
     function = define(ctx, "threefry2x32", _threefry, "threefry2x32", (U32,) * 4)
     return call(ctx, function, (k0, k1, x0, x1), ctx.outs)
@@ -88,8 +86,8 @@ def rng_bit_generator(
 ) -> Sequence[ir.Value]:
     """The bits that XLA draws on a CPU, where the default generator is Philox.
 
-    The state is two uint64, or their halves as four uint32: the key, and a counter that advances by the number of
-    blocks drawn.
+    The state is two uint64, or their halves as four uint32: the key, and a counter that advances by the
+    number of blocks drawn.
     """
     if not all(isinstance(d, int) for d in shape):
         raise ctx.unsupported(f"bits of the symbolic shape {tuple(shape)}", "Draw a fixed number of bits.")
