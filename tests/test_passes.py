@@ -209,6 +209,26 @@ def test_stack_of_matrices_gets_one_add() -> None:
     assert ops(export(net, f32(2, 3, 4), spec=[("B", "T", 4)])) == {"MatMul": 1, "Add": 1}
 
 
+def test_layers_under_vmap_leave_no_transposes() -> None:
+    def layer(m: Any, x: Any) -> Any:
+        return m.v @ jax.nn.relu(m.w @ x + m.b) * m.s
+
+    net = Model(lambda m, x: jax.vmap(jax.vmap(lambda r: layer(m, r)))(x),
+                w=f32(5, 4), b=f32(5, seed=1), v=f32(3, 5, seed=2), s=f32(3, seed=3))  # fmt: skip
+    model = export(net, f32(2, 6, 4), spec=[("B", "T", 4)])
+    assert ops(model) == {"MatMul": 2, "Add": 1, "Relu": 1}
+    assert weights(model) == {"w": (4, 5), "b": (5,), "v": (5, 3)}
+
+
+def test_heads_split_after_the_bias() -> None:
+    def call(m: Any, x: Any) -> Any:
+        return (jnp.einsum("btd,dhk->bthk", x, m.w) + m.b) * m.s / 2
+
+    net = Model(call, w=f32(4, 3, 5), b=f32(3, 5, seed=1), s=f32(3, 1, seed=2))
+    model = export(net, f32(2, 6, 4), spec=[("B", "T", 4)])
+    assert [n.op_type for n in model.graph.node] == ["MatMul", "Add", "Reshape"]
+
+
 def test_a_shared_kernel_is_not_scaled_for_one_use() -> None:
     w = f32(40, 40)  # large enough that a copy would matter
     net = Model(lambda m, x: ((x @ m.w) * m.s, x @ m.w.T @ m.w), w=w, s=f32(40))

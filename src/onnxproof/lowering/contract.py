@@ -81,7 +81,7 @@ def dot_general(
     if dtype == BOOL:
         dtype = F32  # a sum of products of 0 and 1 is exact enough to tell it from 0
     (cx, cy), (bx, by) = dimension_numbers
-    weight_first = x.const_value is not None and y.const_value is None
+    weight_first = _from_constant(x) and not _from_constant(y)
     pairs = sorted(zip(cx, cy, strict=True), key=lambda p: p[1] if weight_first else p[0])
     sides = []
     for value, aval, batch, k in ((x, ctx.ins[0], bx, 0), (y, ctx.ins[1], by, 1)):
@@ -95,6 +95,8 @@ def dot_general(
         result = _row_by_row(ctx, left, right)
     elif left.batch:
         result = _batched(ctx, left, right)
+    elif weight_first and _trailing(right) and left.free and right.free:
+        result = _swapped(ctx, left, right)
     else:
         result = _plain(ctx, left, right)
     return ctx.cast(ctx.reshape(result, ctx.out.shape), ctx.out.dtype)
@@ -167,6 +169,34 @@ def _plain(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
     columns = (product(right.sizes(right.free)),) if right.free else ()
     y = ctx.reshape(y, (k, *columns))
     return ctx.op("MatMul", x, y, shape=(*left.sizes(left.free), *columns))
+
+
+def _from_constant(value: ir.Value) -> bool:
+    """Whether the value is a constant, or one rearranged."""
+    while value.const_value is None:
+        producer = value.producer()
+        if producer is None or producer.op_type not in (
+            "Cast",
+            "Reshape",
+            "Squeeze",
+            "Transpose",
+            "Unsqueeze",
+        ):
+            return False
+        value = producer.inputs[0]  # type: ignore[assignment]
+    return True
+
+
+def _trailing(side: _Side) -> bool:
+    return side.free + side.contract == tuple(range(len(side.shape)))
+
+
+def _swapped(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
+    """A constant times rows, as ``vmap`` has it: rows times the constant, transposed at export."""
+    rows, columns = right.sizes(right.free), left.sizes(left.free)
+    out = ctx.reshape(_plain(ctx, right, left), (*rows, *columns))
+    n, m = len(rows), len(columns)
+    return ctx.transpose(out, (*range(n, n + m), *range(n)))
 
 
 def _vector(ctx: Ctx, left: _Side, right: _Side) -> ir.Value | None:

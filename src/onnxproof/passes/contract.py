@@ -7,7 +7,7 @@ affine map of its channels; the scale goes into the kernel, the shift into the b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +48,16 @@ def contract_affine(model: ir.Model, context: PassContext) -> None:
 
 @dataclass
 class _Affine:
-    """``y = scale * x + shift`` for each channel, by which nodes, from which constants."""
+    """``y = scale * x + shift`` for each channel, by which nodes, from which constants.
+
+    ``split`` is the last reshape on the way, if any, that split the last axis into ``tail``.
+    """
 
     scale: Array
     shift: Array
+    tail: tuple[int, ...]
     nodes: list[ir.Node] = field(default_factory=list)
+    split: ir.Node | None = None
     sources: list[ir.Value] = field(default_factory=list)
 
     @property
@@ -78,30 +83,43 @@ class _Contractor:
 
     def affine(self, node: ir.Node, channels: int, axis: int, may_scale: bool) -> _Affine:
         """The longest chain of channel-wise steps that alone uses the result of ``node``."""
-        found = _Affine(np.ones(channels), np.zeros(channels))
+        found = _Affine(np.ones(channels), np.zeros(channels), (channels,))
         value = node.outputs[0]
         rank = len(dims_of(value) or ())
+        last = axis == rank - 1
+        waiting: list[ir.Node] = []  # reshapes that no step has followed yet
         while (user := only_user(value)) is not None:
-            step = self.step(user, value, channels, rank - 1 - axis)
+            if last and (tail := _split_last(user, value, len(found.tail), channels)):
+                found.tail = tail
+                waiting.append(user)
+                value = user.outputs[0]
+                continue
+            after = 0 if last else rank - 1 - axis
+            step = self.step(user, value, found.tail, after)
             if step is None:
                 break
             scale, shift, source = step
             if not may_scale and np.any(scale != 1):
                 break
             with np.errstate(all="ignore"):
-                following = _Affine(found.scale * scale, found.shift * scale + shift)
+                following = replace(found, scale=found.scale * scale, shift=found.shift * scale + shift)
             if not following.sound:
                 break
             found.scale, found.shift = following.scale, following.shift
-            found.nodes.append(user)
+            found.split = waiting[-1] if waiting else found.split
+            found.nodes += [*waiting, user]
+            waiting.clear()
             found.sources.insert(0, source)
             value = user.outputs[0]
         return found
 
     def step(
-        self, node: ir.Node, value: ir.Value, channels: int, from_end: int
+        self, node: ir.Node, value: ir.Value, tail: tuple[int, ...], after: int
     ) -> tuple[Array, Array, ir.Value] | None:
-        """(scale, shift, constant) of one operator, or None if it is not channel-wise."""
+        """(scale, shift, constant) of one operator, or None if it is not channel-wise.
+
+        Channels are numbered by the axes ``tail``, ``after`` axes before the last.
+        """
         if node.domain or node.op_type not in ("Add", "Sub", "Mul", "Div") or len(node.inputs) != 2:
             return None
         first = node.inputs[0] is value
@@ -109,10 +127,15 @@ class _Contractor:
         if other is None or other is value or not self.constants.is_constant(other):
             return None
         shape, rank = self.constants.shape(other), len(dims_of(value) or ())
-        alone = [d for i, d in enumerate(reversed(shape)) if i != from_end]
-        if len(shape) > rank or math.prod(alone) != 1 or math.prod(shape) not in (1, channels):
+        if len(shape) > rank:
             return None
-        c = np.broadcast_to(self.constants.array(other).astype(np.float64).ravel(), channels)
+        lead = rank - after - len(tail)
+        full = (1,) * (rank - len(shape)) + shape
+        own = full[lead : rank - after]
+        if math.prod(full) != math.prod(own) or any(d not in (1, t) for d, t in zip(own, tail, strict=True)):
+            return None
+        channels = math.prod(tail)
+        c = np.broadcast_to(self.constants.array(other).astype(np.float64).reshape(own), tail).ravel()
         one, zero = np.ones(channels), np.zeros(channels)
         with np.errstate(all="ignore"):
             match node.op_type, first:
@@ -162,7 +185,7 @@ class _Contractor:
             return
         found = self.affine(node, shape[1], len(out) - 1, self.may_scale(matrix))
         if not found.nodes or (len(found.nodes) == 1 and found.shifts and len(out) != 2):
-            return
+            return  # one Add is what would be left
         if found.scales:
             matrix = self.scaled(matrix, found.scale)
         bias = self.vector(found.shift, matrix, found.sources) if found.shifts else None
@@ -173,6 +196,12 @@ class _Contractor:
             if bias is not None:
                 self.touch(new)
                 new = insert_like(node, "Add", [new.outputs[0], bias], [out], {})
+        if found.split is not None:
+            self.touch(new)
+            end = dims_of(found.nodes[-1].outputs[0])
+            attributes = {k: a.value for k, a in found.split.attributes.items()}
+            shape_input = found.split.inputs[1]
+            new = insert_like(found.nodes[-1], "Reshape", [new.outputs[0], shape_input], [end], attributes)
         self.finish(new, node, found.nodes)
 
     def pad(self, node: ir.Node) -> None:
@@ -260,6 +289,18 @@ class _Contractor:
     def touch(self, node: ir.Node) -> None:
         if self.provenance:
             note(node, "contract")
+
+
+def _split_last(node: ir.Node, value: ir.Value, parts: int, channels: int) -> tuple[int, ...] | None:
+    """The axes into which a reshape splits the channels, which stand in the last ``parts`` axes."""
+    before, after = dims_of(value), dims_of(node.outputs[0])
+    if node.op_type != "Reshape" or node.domain or node.inputs[0] is not value or not before or not after:
+        return None
+    lead = len(before) - parts
+    tail = tuple(d for d in after[lead:] if isinstance(d, int))
+    if after[:lead] != before[:lead] or len(tail) != len(after) - lead or math.prod(tail) != channels:
+        return None
+    return tail or None
 
 
 def _multiplied(tensor: ir.TensorProtocol, scale: Array, dtype: np.dtype[Any]) -> Array:
