@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import onnx
 import onnx_ir as ir
@@ -24,6 +26,23 @@ NormalizationMode = Literal["auto", "prefer_native", "force_decomposed"]
 Inputs = Sequence[Any] | Mapping[str, Any]
 
 
+class Options(TypedDict, total=False):
+    """Keyword arguments that every form of :func:`to_onnx` takes; it describes them."""
+
+    enable_double_precision: bool
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    inputs_as_nchw: Sequence[int] | None
+    outputs_as_nchw: Sequence[int] | None
+    export_mode: ExportMode
+    normalization_mode: NormalizationMode
+    target: str
+    constraints: Sequence[str]
+    drop_effects: Collection[str]
+    external_data: bool | None
+    strip_provenance: bool
+
+
 @overload
 def to_onnx(
     fn: Callable[..., Any],
@@ -33,7 +52,7 @@ def to_onnx(
     opset: int = ...,
     *,
     return_mode: Literal["proto"] = ...,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> onnx.ModelProto: ...
 @overload
 def to_onnx(
@@ -44,7 +63,7 @@ def to_onnx(
     opset: int = ...,
     *,
     return_mode: Literal["ir"],
-    **options: Any,
+    **options: Unpack[Options],
 ) -> ir.Model: ...
 @overload
 def to_onnx(
@@ -56,7 +75,7 @@ def to_onnx(
     *,
     return_mode: Literal["file"],
     output_path: str | os.PathLike[str],
-    **options: Any,
+    **options: Unpack[Options],
 ) -> str: ...
 def to_onnx(
     fn: Callable[..., Any],
@@ -166,7 +185,7 @@ def _build(
     """trace → raise → lower → passes."""
     load_composites()
     known = load_rules()
-    with x64(double):
+    with _collection_paused(), x64(double):
         traced = capture(
             fn,
             inputs,
@@ -180,10 +199,22 @@ def _build(
         program = with_channels_first(traced.program, *nchw)
         program = raise_composites(program, opset=opset, normalization=normalization)
         model = lower(program, opset=opset, name=name, provenance=context.provenance)
-    if traced.dropped:
-        model.metadata_props["onnxproof.dropped_effects"] = "; ".join(traced.dropped)
-    run(model, context)
+        if traced.dropped:
+            model.metadata_props["onnxproof.dropped_effects"] = "; ".join(traced.dropped)
+        run(model, context)
     return model
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector: its full passes over a growing graph cost time that is not linear."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def _name_of(fn: Callable[..., Any]) -> str:
