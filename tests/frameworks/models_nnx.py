@@ -263,7 +263,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "encoder": _plain(Encoder, SEQUENCE, sequence, timed=True),
     "decoder": _plain(Decoder, TOKENS, tokens, timed=True),
     "decode_step": decode_step,
-    "lstm": _merged(Lstm, SEQUENCE, sequence),
+    "lstm": _plain(Lstm, SEQUENCE, sequence, timed=True),
     "gru": _merged(Gru, (*SEQUENCE, (B, 8)), sequence_and_state),
     "embedding": _plain(Embedding, TOKENS, tokens, timed=True),
     "unet": _plain(UNet, IMAGE, image, folded=r"bn\..*|down\.bias"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.export
 import numpy as np
 
+from onnxproof.capture import modules
 from onnxproof.capture.effects import refuse_callbacks
 from onnxproof.capture.hoist import hoist
 from onnxproof.capture.inline import Inliner
@@ -76,12 +78,12 @@ def capture(
         )
     specs = parse_inputs(fn, inputs, input_params, names_in)
     avals = symbolic_avals(specs.leaves, constraints)
-    closed, shape = _trace(fn, specs, avals)
+    closed, shape, state = _trace(fn, specs, avals)
     leaves = jax.tree_util.tree_flatten_with_path(shape)[0]
     outputs = output_names([path for path, _ in leaves], names_out, [leaf.name for leaf in specs.leaves])
     inliner = Inliner(WeightNames(fn), known, drop_effects)
-    program = inliner.program(closed, [leaf.name for leaf in specs.leaves], outputs)
-    program = hoist(normalize(program))
+    program = inliner.program(closed, [*state, *(leaf.name for leaf in specs.leaves)], outputs)
+    program = modules.drop_state(hoist(normalize(program)), state)
     refuse_callbacks(program)
     return Capture(program, specs, tuple(inliner.dropped))
 
@@ -126,6 +128,22 @@ def _inside() -> bool:
 
 def _trace(
     fn: Callable[..., Any], specs: InputSpecs, avals: Sequence[jax.ShapeDtypeStruct]
+) -> tuple[Any, Any, Sequence[str]]:
+    """(jaxpr, shapes of the results, names of the inputs of state that stand before those of ``specs``)."""
+    try:
+        return *_jaxpr(fn, specs, avals, None), ()
+    except TraceError as err:
+        lifted = modules.lift(fn) if modules.is_refusal(err.__cause__) else None
+        if lifted is None:
+            raise
+    return *_jaxpr(fn, specs, avals, lifted), lifted.paths
+
+
+def _jaxpr(
+    fn: Callable[..., Any],
+    specs: InputSpecs,
+    avals: Sequence[jax.ShapeDtypeStruct],
+    lifted: modules.Lifted | None,
 ) -> tuple[Any, Any]:
     keys = [is_key(a.dtype) for a in avals]
     if any(keys):
@@ -136,17 +154,19 @@ def _trace(
         impls = [key_impl(a.dtype) if k else None for a, k in zip(avals, keys, strict=True)]
     else:
         raw, impls = list(avals), [None] * len(avals)
+    state = () if lifted is None else lifted.state
 
     def flat(*leaves: Any) -> Any:
         wrapped = [
             x if impl is None else jax.random.wrap_key_data(x, impl=impl)
-            for x, impl in zip(leaves, impls, strict=True)
+            for x, impl in zip(leaves[len(state) :], impls, strict=True)
         ]
-        return specs.call(fn, wrapped)
+        return specs.call(fn if lifted is None else partial(lifted.call, leaves[: len(state)]), wrapped)
 
     try:
         with EXPORTING(True):
-            return jax.make_jaxpr(flat, return_shape=True)(*raw)
+            closed, shape = jax.make_jaxpr(flat, return_shape=True)(*state, *raw)
+            return closed, shape
     except OnnxProofError:
         raise
     except Exception as err:
@@ -157,7 +177,6 @@ def _explain(err: Exception) -> OnnxProofError:
     """The error of a failed trace, with what the kind of failure allows to say."""
     first = str(err).strip().splitlines()[0] if str(err).strip() else ""
     text = f"{type(err).__name__}: {first}"
-    name = type(err).__name__
     if isinstance(err, jax.errors.InconclusiveDimensionOperation):
         return UnsupportedDimension(
             f"the callable needs to know more of a symbolic dimension: {first}",
@@ -173,10 +192,11 @@ def _explain(err: Exception) -> OnnxProofError:
             f"the callable needs the value of an input while it is traced: {text}",
             way_out="Use jax.lax.cond / jnp.where for branches on values; pass fixed values in input_params.",
         )
-    if "TraceContext" in name or "mutat" in first.lower():
+    if modules.is_refusal(err) or "mutat" in first.lower():
         return TraceError(
-            f"the callable changes its own state while it is traced: {text}",
-            way_out="Put the model in inference mode (for example model.eval()), without live RNG state.",
+            f"the callable changes or transforms a module of its own while it is traced: {text}",
+            way_out="Put the model in inference mode (for example model.eval()), without live RNG state;"
+            " pass an NNX module itself, not a function that closes over it.",
         )
     return TraceError(
         f"the callable raised while JAX traced it: {text}",
