@@ -165,7 +165,7 @@ def _is_folder(folder: Path) -> Path:
 def test_bad_place(place: Callable[[Path], Path], tmp_path: Path) -> None:
     path = place(tmp_path)
     before = sorted(os.listdir(tmp_path))
-    with pytest.raises(errors.ArtifactError, match="model.onnx"):
+    with pytest.raises(errors.ArtifactError, match=r"model\.onnx"):
         to_onnx(plain, [(2,)], return_mode="file", output_path=path)
     assert sorted(os.listdir(tmp_path)) == before
 

@@ -58,7 +58,7 @@ def allclose(
     got = session.run(flat)
     for i in outputs_as_nchw or ():
         got[i] = np.moveaxis(got[i], 1, -1)
-    double = enable_double_precision or bool(jax.config.jax_enable_x64)
+    double = enable_double_precision or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     reference = JaxReference(fn, {**static, **dynamic}, double=double)
     want = reference.run(args)
     if len(got) != len(want):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onnxproof.capture.program import NOWHERE, Aval, Eqn, Program, Var
+from onnxproof.capture.program import NOWHERE, Aval, Eqn, Program, Shape, Var
 from onnxproof.errors import InputSpecError
 
 
@@ -45,7 +45,7 @@ def with_channels_first(
     )
 
 
-def _permuted(aval: Aval, perm: Sequence[int]) -> tuple[object, ...]:
+def _permuted(aval: Aval, perm: Sequence[int]) -> Shape:
     return tuple(aval.shape[p] for p in perm)
 
 

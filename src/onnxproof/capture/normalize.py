@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onnxproof.capture.program import (
     Atom,
+    Dim,
     Eqn,
     Lit,
     Program,
@@ -113,7 +115,8 @@ class _Normalizer:
         first = 1 if eqn.primitive == "select_n" and not inputs[0].aval.shape else 0
         out = eqn.outputs[0].aval.shape
         for i in range(first, len(inputs)):
-            small = self.unbroadcast(inputs[i], eqn.site, eqns, lambda s, i=i: _same(inputs, i, s, first, out))
+            fits = partial(_same, inputs, i, first=first, out=out)
+            small = self.unbroadcast(inputs[i], eqn.site, eqns, fits)
             if small is not None:
                 inputs[i] = small
         return eqn if tuple(inputs) == eqn.inputs else replace(eqn, inputs=tuple(inputs))
@@ -142,9 +145,9 @@ class _Normalizer:
         if tuple(at) == tuple(range(rank - len(at), rank)):
             target = source.aval.shape
         else:
-            kept = [1] * rank
+            kept: list[Dim] = [1] * rank
             for axis, d in zip(at, source.aval.shape, strict=True):
-                kept[axis] = d  # type: ignore[call-overload]
+                kept[axis] = d
             target = tuple(kept[min(at) :])
         if not fits(target):
             return None

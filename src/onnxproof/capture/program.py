@@ -32,7 +32,7 @@ def broadcast_shapes(shapes: Iterable[Shape]) -> Shape | None:
     out: list[Dim] = []
     for shape in shapes:
         if len(shape) > len(out):
-            out = [1] * (len(shape) - len(out)) + out
+            out = [*([1] * (len(shape) - len(out))), *out]
         for i in range(1, len(shape) + 1):
             a, b = out[-i], shape[-i]
             if a == b or b == 1:

@@ -125,7 +125,7 @@ def _leaf(name: str, value: Any) -> LeafSpec:
             way_out="Give a shape tuple, an array, a jax.ShapeDtypeStruct, or a pytree of these.",
         )
     if dtype is None:
-        dtype = np.dtype("float64" if jax.config.jax_enable_x64 else "float32")
+        dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
     elif not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         dtype = _canonical(name, dtype)
     return LeafSpec(name, tuple(_dim(name, d) for d in shape), dtype)
@@ -263,7 +263,7 @@ def symbolic_avals(
             shape: tuple[Any, ...] = leaf.shape
             if any(isinstance(d, str) for d in shape):
                 text = ",".join(str(d) for d in shape)
-                shape = jax.export.symbolic_shape(f"({text},)", scope=scope)
+                shape = tuple(jax.export.symbolic_shape(f"({text},)", scope=scope))
             out.append(jax.ShapeDtypeStruct(shape, leaf.dtype))
     except (ValueError, TypeError) as err:
         raise UnsupportedDimension(

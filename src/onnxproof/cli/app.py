@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+Normalization = Literal["auto", "prefer_native", "force_decomposed"]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
@@ -90,7 +91,7 @@ def export(
     ] = None,
     model_name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of the graph.")] = None,
     normalization: Annotated[
-        str, typer.Option(metavar="MODE", help="auto, prefer_native or force_decomposed.")
+        Normalization, typer.Option(help="Whether to use native normalization operators.")
     ] = "auto",
     runtime: Annotated[str, typer.Option("--target", metavar="TARGET", help="The runtime to write for.")] = (
         "ort-cpu"

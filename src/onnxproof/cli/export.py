@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from onnxproof.cli.console import progress
+
+if TYPE_CHECKING:
+    from onnxproof._api import NormalizationMode
+    from onnxproof.artifact.save import ExportMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class Options:
     constraints: tuple[str, ...]
     drop_effects: tuple[str, ...]
     model_name: str | None
-    normalization: str
+    normalization: NormalizationMode
     runtime: str
     web: bool
     external_data: bool | None
@@ -47,6 +51,7 @@ def run(options: Options) -> None:
 
         specs = [parsing.parse(text, options.double) for text in options.inputs]
         fixed = parsing.parse_fixed(options.fixed)
+        mode: ExportMode = "web" if options.web else "standard"
         name = options.target.rpartition(":")[2]
         doing(f"loading {options.target}")
         obj = load(options.target)
@@ -65,7 +70,7 @@ def run(options: Options) -> None:
             output_names=options.output_names or None,
             inputs_as_nchw=options.inputs_as_nchw,
             outputs_as_nchw=options.outputs_as_nchw,
-            export_mode="web" if options.web else "standard",
+            export_mode=mode,
             normalization_mode=options.normalization,
             target=options.runtime,
             constraints=options.constraints,
@@ -77,7 +82,7 @@ def run(options: Options) -> None:
         files = save(
             model,
             path,
-            mode="web" if options.web else "standard",
+            mode=mode,
             external_data=options.external_data,
         )
     summary = summarize(model, files)

@@ -45,9 +45,7 @@ def is_inexact(dtype: np.dtype[Any]) -> bool:
     return dtype.name in DEFAULT_TOLERANCE or dtype.name.startswith("float8")
 
 
-def difference(
-    got: Array, want: Array, rtol: float | None = None, atol: float | None = None
-) -> Difference:
+def difference(got: Array, want: Array, rtol: float | None = None, atol: float | None = None) -> Difference:
     """Compare ``got`` with ``want``: shape and dtype first, then values.
 
     NaN equals NaN and an infinity equals itself; integers and booleans have to be equal.
@@ -59,14 +57,14 @@ def difference(
     if want.size == 0:
         return Difference(True, "")
     if not is_inexact(want.dtype):
-        rtol, atol, wide = 0.0, 0.0, np.dtype(np.float64)
+        rtol, atol = 0.0, 0.0
         unequal = got != want
     else:
         default = DEFAULT_TOLERANCE.get(want.dtype.name, (0.25, 0.25))
         rtol = default[0] if rtol is None else rtol
         atol = default[1] if atol is None else atol
-        wide = np.dtype(np.complex128 if want.dtype.kind == "c" else np.float64)
         unequal = None
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
     a, b = got.astype(wide), want.astype(wide)
     with np.errstate(all="ignore"):
         same = (a == b) | (np.isnan(a) & np.isnan(b)) if unequal is None else ~unequal
@@ -131,4 +129,6 @@ def _show(value: Any) -> str:
     array = np.asarray(value)
     if array.dtype == ml_dtypes.bfloat16 or array.dtype.kind == "V":
         array = array.astype(np.float32)
-    return f"{array.item():.9g}" if array.dtype.kind == "f" else str(array.item() if array.ndim == 0 else array)
+    return (
+        f"{array.item():.9g}" if array.dtype.kind == "f" else str(array.item() if array.ndim == 0 else array)
+    )

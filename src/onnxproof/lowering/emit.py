@@ -7,7 +7,7 @@ in the *core* dialect, where every ONNX operator takes every dtype and means wha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -73,7 +73,7 @@ def ir_shape(shape: Shape) -> ir.Shape:
 
 def attribute(name: str, value: Any) -> ir.Attr:
     """An ONNX attribute from a Python value."""
-    if isinstance(value, bool) or isinstance(value, (int, np.integer)):
+    if isinstance(value, (bool, int, np.integer)):
         return ir.AttrInt64(name, int(value))
     if isinstance(value, (float, np.floating)):
         return ir.AttrFloat32(name, float(value))
@@ -142,7 +142,7 @@ class Scope:
             const_value=tensor,
         )
         self.initializers[unique] = value
-        self.module.set_shape(value, tuple(tensor.shape.numpy()))  # type: ignore[union-attr]
+        self.module.set_shape(value, tuple(tensor.shape.numpy()))
         return value
 
     def symbol(self, name: str) -> ir.Value:
@@ -644,7 +644,7 @@ def param_tensor(param: Param) -> ir.TensorProtocol:
     array = param.array
     dtype = np.dtype(array.dtype)
 
-    def read() -> ir.Tensor:
+    def read() -> ir.TensorProtocol:
         return ir.Tensor(np.asarray(array), dtype=ir.DataType.from_numpy(dtype))
 
     return ir.LazyTensor(

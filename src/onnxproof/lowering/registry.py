@@ -5,12 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from onnxproof.capture.program import Eqn
 from onnxproof.errors import InternalError, UnsupportedParam
 
 Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
+
+
+class Registration(Protocol):
+    """A decorator that gives a rule back as it is, so that rules can call each other with their types."""
+
+    def __call__(self, rule: R, /) -> R: ...
 
 
 class _Any:
@@ -65,8 +72,8 @@ NOT_LOWERED: dict[str, str] = {}
 
 def _register(
     table: dict[str, Lowering], primitives: tuple[str, ...], neutral: Mapping[str, Any]
-) -> Callable[[Rule], Rule]:
-    def decorate(rule: Rule) -> Rule:
+) -> Registration:
+    def decorate(rule: R) -> R:
         parameters = inspect.signature(rule).parameters.values()
         named = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         for primitive in primitives:
@@ -78,7 +85,7 @@ def _register(
     return decorate
 
 
-def lowers(*primitives: str, **neutral: Any) -> Callable[[Rule], Rule]:
+def lowers(*primitives: str, **neutral: Any) -> Registration:
     """Register a rule for primitives on real values.
 
     The rule is called as ``rule(ctx, *operands, **params)`` and returns a value, or one for each result. Its
@@ -88,7 +95,7 @@ def lowers(*primitives: str, **neutral: Any) -> Callable[[Rule], Rule]:
     return _register(RULES, primitives, neutral)
 
 
-def lowers_complex(*primitives: str, **neutral: Any) -> Callable[[Rule], Rule]:
+def lowers_complex(*primitives: str, **neutral: Any) -> Registration:
     """Register a rule for primitives where an operand or result is complex.
 
     Complex values reach the rule, and leave it, as reals with a trailing axis of two: real and imaginary part.

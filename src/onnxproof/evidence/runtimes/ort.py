@@ -13,11 +13,9 @@ import numpy as np
 from onnxproof.errors import ArtifactError, ConformanceError
 
 if TYPE_CHECKING:
-    import onnx
     import onnxruntime
 
 Array = np.ndarray[Any, Any]
-ModelSource = "str | os.PathLike[str] | bytes | onnx.ModelProto"
 
 _BFLOAT16 = 16  # onnx.TensorProto.BFLOAT16
 
@@ -91,10 +89,12 @@ def _to_ort(array: Array) -> onnxruntime.OrtValue:
 
 
 def _from_ort(value: onnxruntime.OrtValue) -> Array:
+    array: Array
     if value.data_type() != "tensor(bfloat16)":
-        array: Array = np.asarray(value.numpy())
+        array = np.asarray(value.numpy())
         return array
     shape = tuple(value.shape())
     count = int(np.prod(shape, dtype=np.int64))
     raw = ctypes.string_at(value.data_ptr(), 2 * count) if count else b""
-    return np.frombuffer(raw, np.uint16).view(ml_dtypes.bfloat16).reshape(shape)
+    array = np.frombuffer(raw, np.uint16).view(ml_dtypes.bfloat16).reshape(shape)
+    return array
