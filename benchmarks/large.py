@@ -90,7 +90,9 @@ def main() -> None:
     mib = 2**20
     print(f"weights {made['weights'] / mib:.0f} MiB, export {made['seconds']:.1f} s")
     print(f"peak {made['peak'] / mib:.0f} MiB ({made['before'] / mib:.0f} before the export began)")
-    print(f"beyond the weights {(made['peak'] - made['weights']) / mib:.0f} MiB, allowed {ALLOWANCE / mib:.0f}")
+    print(
+        f"beyond the weights {(made['peak'] - made['weights']) / mib:.0f} MiB, allowed {ALLOWANCE / mib:.0f}"
+    )
     print(f"files {sizes}")
     print(f"ONNX Runtime matches: {checked['matches']}, max absolute error {checked['max_abs']:.3g}")
     if made["peak"] > made["weights"] + ALLOWANCE or not checked["matches"]:

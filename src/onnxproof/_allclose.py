@@ -63,9 +63,7 @@ def allclose(
     want = reference.run(args)
     if len(got) != len(want):
         return False, f"the model has {len(got)} outputs, the callable {len(want)}"
-    results = [
-        difference(join_complex(g, w), w, rtol, atol) for g, w in zip(got, want, strict=True)
-    ]
+    results = [difference(join_complex(g, w), w, rtol, atol) for g, w in zip(got, want, strict=True)]
     text = report(session.output_names, results, reference.oracle(args), ("ONNX Runtime", "JAX"))
     return all(r.matches for r in results), text
 
@@ -75,7 +73,8 @@ def _concrete(position: int, value: Any) -> Any:
         return np.random.default_rng(position).normal(size=tuple(value)).astype(np.float32)
     if isinstance(value, (tuple, list)) and any(isinstance(d, str) for d in value):
         raise InputSpecError(
-            f"input {position} has symbolic dimensions: {value!r}", way_out="Give concrete arrays to compare on."
+            f"input {position} has symbolic dimensions: {value!r}",
+            way_out="Give concrete arrays to compare on.",
         )
     return value
 

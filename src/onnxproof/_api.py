@@ -136,9 +136,7 @@ def to_onnx(
     """
     _check_choice("return_mode", return_mode, ("proto", "ir", "file"))
     _check_choice("export_mode", export_mode, ("standard", "web"))
-    _check_choice(
-        "normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed")
-    )
+    _check_choice("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
     _check_choices("drop_effects", drop_effects, ("debug", "checks"))
     _check_opset(opset)
     targets.get(target)  # an unknown name is an error before anything is traced

@@ -9,9 +9,7 @@ from onnxproof.capture.program import NOWHERE, Aval, Eqn, Program, Shape, Var
 from onnxproof.errors import InputSpecError
 
 
-def with_channels_first(
-    program: Program, inputs: Sequence[int], outputs: Sequence[int]
-) -> Program:
+def with_channels_first(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Program:
     """Give the inputs and outputs at these positions with channels as their second axis.
 
     Raises:

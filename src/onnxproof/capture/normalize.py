@@ -75,9 +75,7 @@ class _Normalizer:
                 self.append(result, eqns)
             else:
                 self.env[eqn.outputs[0]] = result
-        return replace(
-            program, eqns=tuple(eqns), outputs=tuple(self.read(a) for a in program.outputs)
-        )
+        return replace(program, eqns=tuple(eqns), outputs=tuple(self.read(a) for a in program.outputs))
 
     def read(self, atom: Atom) -> Atom:
         return self.env.get(atom, atom) if isinstance(atom, Var) else atom

@@ -52,9 +52,7 @@ def merge_equal(program: Program) -> Program:
     return _merge(program, {}, {})
 
 
-def _merge(
-    program: Program, seen: Mapping[Hashable, tuple[Var, ...]], env: Mapping[Var, Atom]
-) -> Program:
+def _merge(program: Program, seen: Mapping[Hashable, tuple[Var, ...]], env: Mapping[Var, Atom]) -> Program:
     local, names = dict(seen), dict(env)
     made_by: dict[Var, Eqn] = {}
     eqns: list[Eqn] = []

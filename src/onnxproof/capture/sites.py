@@ -17,9 +17,7 @@ from onnxproof.capture.program import NOWHERE, Frame, Site
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARY = tuple(
     os.path.realpath(path) + os.sep
-    for path in {
-        sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")
-    }
+    for path in {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 _MAX_FRAMES = 6
 
@@ -52,9 +50,7 @@ class SiteFinder:
         self._sites: dict[tuple[Any, str, tuple[str, str] | None, int], Site] = {}
         self._keep: list[Any] = []
 
-    def site(
-        self, traceback: Any, scope: str, boundary: tuple[str, str] | None, caller: Site
-    ) -> Site:
+    def site(self, traceback: Any, scope: str, boundary: tuple[str, str] | None, caller: Site) -> Site:
         """The Site of an equation.
 
         Args:
@@ -72,9 +68,7 @@ class SiteFinder:
             self._keep.append(caller)
         return found
 
-    def _user_frames(
-        self, traceback: Any, boundary: tuple[str, str] | None
-    ) -> tuple[Frame, ...]:
+    def _user_frames(self, traceback: Any, boundary: tuple[str, str] | None) -> tuple[Frame, ...]:
         codes, offsets = traceback.raw_frames()
         out: list[Frame] = []
         for code, offset in zip(codes, offsets, strict=True):

@@ -49,9 +49,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _has_shape_dtype(value: Any) -> bool:
-    return (
-        hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
-    )
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
 
 
 def _is_leaf(value: Any) -> bool:
@@ -91,9 +89,7 @@ def parse_inputs(
     dynamic = {k: v for k, v in kwargs.items() if k not in static}
     names = _argument_names(fn, len(args))
     _check_binding(fn, args, kwargs)
-    flat, treedef = jax.tree_util.tree_flatten_with_path(
-        (dict(enumerate(args)), dynamic), is_leaf=_is_leaf
-    )
+    flat, treedef = jax.tree_util.tree_flatten_with_path((dict(enumerate(args)), dynamic), is_leaf=_is_leaf)
     leaves = []
     for path, value in flat:
         where = names[path[1].key] if path[0].idx == 0 else str(path[1].key)
@@ -106,8 +102,10 @@ def parse_inputs(
 
 
 def _is_static(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, complex, str)) or (
-        callable(value) and not _has_shape_dtype(value)
+    return (
+        value is None
+        or isinstance(value, (bool, int, float, complex, str))
+        or (callable(value) and not _has_shape_dtype(value))
     )
 
 
@@ -247,9 +245,7 @@ def output_names(
     return tuple(names)
 
 
-def symbolic_avals(
-    leaves: Sequence[LeafSpec], constraints: Sequence[str]
-) -> list[jax.ShapeDtypeStruct]:
+def symbolic_avals(leaves: Sequence[LeafSpec], constraints: Sequence[str]) -> list[jax.ShapeDtypeStruct]:
     """One ShapeDtypeStruct per leaf, all in one symbolic scope.
 
     Raises:

@@ -148,8 +148,7 @@ def _jaxpr(
     keys = [is_key(a.dtype) for a in avals]
     if any(keys):
         raw = [
-            jax.eval_shape(jax.random.key_data, a) if key else a
-            for a, key in zip(avals, keys, strict=True)
+            jax.eval_shape(jax.random.key_data, a) if key else a for a, key in zip(avals, keys, strict=True)
         ]
         impls = [key_impl(a.dtype) if k else None for a, k in zip(avals, keys, strict=True)]
     else:

@@ -171,9 +171,7 @@ def _walk(
 
 
 def _attributes(obj: Any) -> Iterator[tuple[str, Any]]:
-    if callable(obj) and isinstance(
-        obj, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
-    ):
+    if callable(obj) and isinstance(obj, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
         return
     if _package(type(obj)) in _OPAQUE:
         return

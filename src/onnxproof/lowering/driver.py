@@ -107,9 +107,7 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
             scope.env[var].metadata_props["onnxproof.aliases"] = " ".join(param.aliases)
     nodes: list[ir.Node] = []
     lower_program(program, scope, nodes, None)
-    outputs = [
-        scope.env[a] if isinstance(a, Var) else scope.constant(a.value) for a in program.outputs
-    ]
+    outputs = [scope.env[a] if isinstance(a, Var) else scope.constant(a.value) for a in program.outputs]
     outputs = _distinct_outputs(module, nodes, outputs, program.output_names)
     graph = ir.Graph(
         inputs,
@@ -137,9 +135,7 @@ def _boundary_shape(var: Var) -> Any:
     return (*var.aval.shape, 2) if var.aval.dtype.kind == "c" else var.aval.shape
 
 
-def lower_program(
-    program: Program, scope: Scope, nodes: list[ir.Node], site: Site | None
-) -> None:
+def lower_program(program: Program, scope: Scope, nodes: list[ir.Node], site: Site | None) -> None:
     """Append the nodes of ``program`` to ``nodes``; operands are read from, results put into, the scope."""
     env = scope.env
     for eqn in program.eqns:
@@ -194,7 +190,13 @@ def _distinct_outputs(
             dtype = value.dtype.numpy() if value.dtype is not None else None
             site = ("output", Site())
             (value,) = module.node(
-                nodes, "Identity", [value], {}, (dtype,), (module.shape(value),), site  # type: ignore[arg-type]
+                nodes,
+                "Identity",
+                [value],
+                {},
+                (dtype,),
+                (module.shape(value),),
+                site,  # type: ignore[arg-type]
             )
         value.name = name
         out.append(value)

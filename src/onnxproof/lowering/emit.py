@@ -42,9 +42,7 @@ U64 = np.dtype(np.uint64)
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
 
-_TO_BOOL = frozenset(
-    "Equal Greater GreaterOrEqual Less LessOrEqual And Or Xor Not IsNaN IsInf".split()
-)
+_TO_BOOL = frozenset("Equal Greater GreaterOrEqual Less LessOrEqual And Or Xor Not IsNaN IsInf".split())
 _TO_I64 = frozenset("Shape Size NonZero ArgMax ArgMin".split())
 _FROM_SECOND = frozenset({"Where"})
 _UNARY = frozenset(
@@ -101,9 +99,7 @@ def constant_name(array: np.ndarray[Any, Any]) -> str:
     if array.size <= 6 and array.ndim <= 1:
         values = "_".join(str(v) for v in array.ravel().tolist())
         return f"{kind}.{'vector.' if array.ndim else ''}{values or 'empty'}"
-    digest = hashlib.sha256(
-        f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
-    ).hexdigest()
+    digest = hashlib.sha256(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()).hexdigest()
     return f"{kind}.{'x'.join(map(str, array.shape))}.{digest[:12]}"
 
 
@@ -287,9 +283,7 @@ class Ctx:
 
     __slots__ = ("_lower", "eqn", "ins", "module", "nodes", "outs", "scope", "site")
 
-    def __init__(
-        self, scope: Scope, nodes: list[ir.Node], eqn: Eqn, site: Site, lower: LowerProgram
-    ) -> None:
+    def __init__(self, scope: Scope, nodes: list[ir.Node], eqn: Eqn, site: Site, lower: LowerProgram) -> None:
         self.scope = scope
         self.module = scope.module
         self.nodes = nodes
@@ -617,9 +611,7 @@ class Body:
     inputs: list[ir.Value]
     outputs: list[ir.Value]
 
-    def graph(
-        self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]
-    ) -> ir.Graph:
+    def graph(self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
         """Close the graph. Each output becomes a distinct value that a node of the graph computes."""
         distinct = self.ctx.distinct(outputs)
         return ir.Graph(list(inputs), distinct, nodes=self.ctx.nodes, name=name)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def remove_dead(model: ir.Model, context: PassContext) -> None:
     """Drop every node none of whose results is used, then every initializer without a reader."""
-    for graph in reversed(list(graphs(model))):  # inner graphs first: they hold the last readers of outer values
+    for graph in reversed(
+        list(graphs(model))
+    ):  # inner graphs first: they hold the last readers of outer values
         _sweep(graph)
     initializers = model.graph.initializers
     outputs = set(model.graph.outputs)

@@ -83,9 +83,7 @@ def _clip_from_above(x: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array
     return jax.lax.max(jax.lax.min(x, high), low)
 
 
-def _ordered_bounds(
-    operands: Sequence[Atom], params: Params
-) -> tuple[Sequence[Atom], Params] | None:
+def _ordered_bounds(operands: Sequence[Atom], params: Params) -> tuple[Sequence[Atom], Params] | None:
     """Clip asks for low <= high; literal bounds show it."""
     low, high = operands[1:]
     if isinstance(low, Lit) and isinstance(high, Lit) and bool(low.value <= high.value):

@@ -200,9 +200,7 @@ def raise_composites(program: Program, *, opset: int, normalization: bool = True
         normalization: whether native normalization operators may be used.
     """
     usable = [
-        c
-        for c in COMPOSITES.values()
-        if opset >= c.min_opset and (normalization or not c.normalization)
+        c for c in COMPOSITES.values() if opset >= c.min_opset and (normalization or not c.normalization)
     ]
     present = {e.primitive for e in program.walk()}
     by_root: dict[str, list[Composite]] = {}

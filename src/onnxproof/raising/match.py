@@ -67,9 +67,7 @@ def _unify(
             return None
         if eqn.primitive in COMMUTATIVE and len(eqn.inputs) == 2:
             swapped = [*todo, *zip(eqn.inputs, reversed(other.inputs), strict=True)]
-            first = _unify(
-                pattern, makers, [*todo, *zip(eqn.inputs, other.inputs, strict=True)], dict(bound)
-            )
+            first = _unify(pattern, makers, [*todo, *zip(eqn.inputs, other.inputs, strict=True)], dict(bound))
             return first if first is not None else _unify(pattern, makers, swapped, bound)
         todo.extend(zip(eqn.inputs, other.inputs, strict=True))
     return bound

@@ -108,17 +108,14 @@ def _scaled(candidate: Candidate) -> Iterable[Variant]:
 
 @composite(
     "layer_norm",
-    references=[form(m) for m in _MOMENTS for form in (_scale_first, _scale_last)]
-    + [_by_sqrt(_two_pass)],
+    references=[form(m) for m in _MOMENTS for form in (_scale_first, _scale_last)] + [_by_sqrt(_two_pass)],
     root="add",
     anchor="rsqrt",
     specs=_affine,
     bind=literal_scalars("epsilon"),
     normalization=True,
 )
-def layer_norm(
-    ctx: Ctx, x: ir.Value, scale: ir.Value, bias: ir.Value, *, epsilon: float
-) -> ir.Value:
+def layer_norm(ctx: Ctx, x: ir.Value, scale: ir.Value, bias: ir.Value, *, epsilon: float) -> ir.Value:
     return ctx.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=epsilon)
 
 
