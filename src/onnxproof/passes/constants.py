@@ -28,6 +28,7 @@ class Constants:
         self._outputs = set(model.graph.outputs)
         self._derived_by = derived_by
         self._roots: dict[ir.Value, ir.Value] = {}
+        self._numbers: dict[str, int] = {}
 
     def is_constant(self, value: ir.Value | None) -> bool:
         return value is not None and value.const_value is not None and value.producer() is None
@@ -119,9 +120,10 @@ class Constants:
         return value
 
     def _rename(self, value: ir.Value, name: str) -> None:
-        unique, n = name, 1
+        unique, n = name, self._numbers.get(name, 1)
         while unique in self._graph.initializers:
             unique, n = f"{name}.{n}", n + 1
+        self._numbers[name] = n
         value.name = unique
         assert value.const_value is not None
         value.const_value.name = unique

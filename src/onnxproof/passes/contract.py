@@ -80,6 +80,7 @@ class _Contractor:
     def __init__(self, constants: Constants, provenance: bool) -> None:
         self.constants = constants
         self.provenance = provenance
+        self._scaled: dict[tuple[ir.Value, bytes], ir.Value] = {}
 
     def affine(self, node: ir.Node, channels: int, axis: int, may_scale: bool) -> _Affine:
         """The longest chain of channel-wise steps that alone uses the result of ``node``."""
@@ -261,11 +262,16 @@ class _Contractor:
         """The weight times ``scale``, which broadcasts against it."""
         tensor, dtype = weight.const_value, np.dtype(weight.dtype.numpy())  # type: ignore[union-attr]
         assert tensor is not None
-        kind: Any = np.float64 if tensor.nbytes <= _WIDE else dtype
-        read = partial(_multiplied, tensor, scale.astype(kind), dtype)
-        if not self.constants.is_weight(weight):
-            return self.constants.literal(read())
-        return self.constants.derive([weight], read, self.constants.shape(weight), dtype, "scaled")
+        key = (weight, scale.tobytes())
+        if key not in self._scaled:
+            kind: Any = np.float64 if tensor.nbytes <= _WIDE else dtype
+            read = partial(_multiplied, tensor, scale.astype(kind), dtype)
+            if self.constants.is_weight(weight):
+                shape = self.constants.shape(weight)
+                self._scaled[key] = self.constants.derive([weight], read, shape, dtype, "scaled")
+            else:
+                self._scaled[key] = self.constants.literal(read())
+        return self._scaled[key]
 
     def vector(self, values: Array, like: ir.Value, sources: list[ir.Value]) -> ir.Value:
         """A bias, rounded to the dtype of ``like`` once; an untouched constant stays what it was."""
