@@ -12,20 +12,21 @@ import numpy as np
 import onnx_ir as ir
 from jax import lax
 
-from onnxproof.lowering.emit import F32, Ctx
+from onnxproof.lowering.emit import F32, F64, Ctx
 from onnxproof.lowering.registry import lowers
 
 Array = Any
 _MAX_TERMS = 2000  # as many as JAX sums
 
 
-def _spelled(ctx: Ctx, fn: Callable[..., Array], operands: Sequence[ir.Value]) -> ir.Value:
-    """Lower a JAX function here; half precision is computed in float32 and rounded once."""
+def _spelled(
+    ctx: Ctx, fn: Callable[..., Array], operands: Sequence[ir.Value], least: np.dtype[Any] = F32
+) -> ir.Value:
+    """Lower a JAX function here. It is computed in ``least`` or a wider type, and rounded once."""
     dtype = ctx.out.dtype
-    if dtype.itemsize >= 4:
-        return ctx.jax(fn, *operands)[0]
-    avals = [replace(a, dtype=F32) for a in ctx.ins]
-    return ctx.cast(ctx.jax(fn, *(ctx.cast(v, F32) for v in operands), avals=avals)[0], dtype)
+    work = dtype if dtype.itemsize >= least.itemsize else least
+    avals = [replace(a, dtype=work) for a in ctx.ins]
+    return ctx.cast(ctx.jax(fn, *(ctx.cast(v, work) for v in operands), avals=avals)[0], dtype)
 
 
 def _iterate(step: Callable[[Array, Array], Any], start: Any, active: Array, least: int = 0) -> Any:
@@ -188,7 +189,8 @@ def betainc_function(a: Array, b: Array, x: Array) -> Array:
 
 @lowers("regularized_incomplete_beta")
 def regularized_incomplete_beta(ctx: Ctx, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
-    return _spelled(ctx, betainc_function, (a, b, x))
+    # Logarithms of gamma that nearly cancel, and 1 - x, cost float32 half its digits.
+    return _spelled(ctx, betainc_function, (a, b, x), least=F64)
 
 
 # -- zeta and polygamma -----------------------------------------------------------------------
