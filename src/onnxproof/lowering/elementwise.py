@@ -218,7 +218,7 @@ _ALWAYS_NONNEGATIVE = frozenset(
 )
 _KEEPS_SIGN = frozenset(
     """Cast Expand Identity ReduceMax ReduceMean ReduceMin ReduceSum Reshape Slice Squeeze Transpose
-    Unsqueeze""".split()  # noqa: SIM905
+    Unsqueeze""".split()
 )
 
 

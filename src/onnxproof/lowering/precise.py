@@ -15,7 +15,7 @@ from onnxproof.lowering.emit import Ctx
 # Operators that may give a small value whose error is that of a small Sigmoid, or of one next to 1.
 _TRANSPARENT = frozenset(
     """Add Cast Clip Expand Identity Max Min Mul Neg Reshape Slice Sqrt Squeeze Sub Transpose Unsqueeze
-    Where""".split()  # noqa: SIM905
+    Where""".split()
 )
 
 
