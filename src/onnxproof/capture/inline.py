@@ -76,7 +76,7 @@ _SCAN_PARAMS = frozenset(
     }
 )  # fmt: skip
 _WHILE_PARAMS = frozenset({"cond_nconsts", "cond_jaxpr", "body_nconsts", "body_jaxpr"})
-_COND_PARAMS = frozenset({"branches", "linear", "ft_in", "ft_out"})
+_COND_PARAMS = frozenset({"branches", "branches_platforms", "linear", "ft_in", "ft_out"})
 _MAX_LITERAL = 64  # elements; larger unnamed constants become Params
 
 _OURS = ("", "")  # the boundary of a trace that was made here: no line in it is the user's
