@@ -42,7 +42,7 @@ def test_draws_share_one_cipher() -> None:
     model = to_onnx(many, [KEY])
     assert [f.name for f in model.functions] == ["threefry2x32"]
     onnx.checker.check_model(model, full_check=True)
-    assert len(model.graph.node) <= 60
+    assert len(model.graph.node) <= 80  # older releases of JAX slice where newer ones unstack
 
 
 def test_constant_dropout_is_a_constant() -> None:
