@@ -62,7 +62,8 @@ def session(proto: onnx.ModelProto) -> ort.InferenceSession:
 
 def errors(model: Model, sess: ort.InferenceSession) -> Iterator[tuple[tuple[int, int], float]]:
     """((batch, time), error) of every run; the error is 1 where a value is just within the tolerance."""
-    native = jax.jit(lambda *args: model.fn(*args))  # some of the callables can't be hashed
+    # A lambda, since some of the callables can't be hashed.
+    native = jax.jit(lambda *args: model.fn(*args)) if model.compiled else model.fn
     for size in model.sizes:
         args = model.make(*size)
         want = [np.asarray(x) for x in jax.tree_util.tree_leaves(native(*args))]

@@ -29,6 +29,7 @@ class Model:
         weights: every array that ``fn`` holds, under the path that its initializer must carry.
         timed: whether the inputs have the symbolic dimension ``T``.
         folded: a pattern of the weights that may be folded into others, such as a normalization's statistics.
+        compiled: whether ``fn`` runs under ``jit``; a module that counts its RNG keys does not.
     """
 
     fn: Callable[..., Any]
@@ -37,6 +38,7 @@ class Model:
     weights: Mapping[str, Any]
     timed: bool = False
     folded: str = ""
+    compiled: bool = True
 
     @property
     def sizes(self) -> Sequence[tuple[int, int]]:

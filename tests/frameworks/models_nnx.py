@@ -257,13 +257,18 @@ def sequence_and_state(batch: int, time: int) -> tuple[Any, ...]:
     return (*sequence(batch, time), floats(batch, 8))
 
 
+def lstm() -> Model:
+    module = start(Lstm)
+    return Model(module, SEQUENCE, sequence, weights(module), timed=True, compiled=False)
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "mlp": _plain(Mlp, FEATURES, features, folded=r"bn\..*|dense1\.bias"),
     "cnn": _plain(Cnn, IMAGE, image, folded=r"bn\..*|conv\.bias"),
     "encoder": _plain(Encoder, SEQUENCE, sequence, timed=True),
     "decoder": _plain(Decoder, TOKENS, tokens, timed=True),
     "decode_step": decode_step,
-    "lstm": _plain(Lstm, SEQUENCE, sequence, timed=True),
+    "lstm": lstm,
     "gru": _merged(Gru, (*SEQUENCE, (B, 8)), sequence_and_state),
     "embedding": _plain(Embedding, TOKENS, tokens, timed=True),
     "unet": _plain(UNet, IMAGE, image, folded=r"bn\..*|down\.bias"),
