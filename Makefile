@@ -20,7 +20,7 @@ help:
 	@echo "make lint       ruff, import contracts"
 	@echo "make format     rewrite the code as ruff formats it"
 	@echo "make typecheck  mypy --strict"
-	@echo "make bench      measure export and inference"
+	@echo "make bench      measure export and inference, beside jax2onnx"
 	@echo "make lock       write requirements/ anew, for this Python"
 	@echo "make clean      remove what the commands above made"
 
@@ -51,8 +51,11 @@ format: setup
 typecheck: setup
 	$(BIN)/mypy
 
-bench: setup
-	$(BIN)/python benchmarks/export.py $(ARGS)
+# The converter that we compare with is installed into an environment of its own.
+bench:
+	@$(MAKE) --no-print-directory setup VENV=.venv-bench
+	@.venv-bench/bin/python -c 'import jax2onnx' 2>/dev/null || .venv-bench/bin/python -m pip install --quiet jax2onnx
+	.venv-bench/bin/python -m benchmarks.export $(ARGS)
 
 lock:
 	$(PYTHON) scripts/lock.py
