@@ -187,17 +187,9 @@ def _distinct_outputs(
     out: list[ir.Value] = []
     for value, name in zip(outputs, names, strict=True):
         if value.producer() is None or value in out:
-            dtype = value.dtype.numpy() if value.dtype is not None else None
-            site = ("output", Site())
-            (value,) = module.node(
-                nodes,
-                "Identity",
-                [value],
-                {},
-                (dtype,),
-                (module.shape(value),),
-                site,  # type: ignore[arg-type]
-            )
+            assert value.dtype is not None
+            dtypes, shapes = (value.dtype.numpy(),), (module.shape(value),)
+            (value,) = module.node(nodes, "Identity", [value], {}, dtypes, shapes, ("output", Site()))
         value.name = name
         out.append(value)
     return out
