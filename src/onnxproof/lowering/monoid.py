@@ -14,7 +14,7 @@ _ELEMENTWISE: Final = frozenset(
     convert_element_type copy cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
     integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or pow
     reduce_precision rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical
-    sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()  # noqa: SIM905
+    sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
 )
 
 
