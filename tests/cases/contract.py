@@ -141,4 +141,33 @@ CASES = [
         [f32(8, 3), f32(3, 3, 4, seed=1), np.array([3, 0, 4], np.int32)],
         also=[[f32(8, 3), f32(3, 3, 4, seed=1), np.array([0, 8, 0], np.int32)]],
     ),
+    Case(
+        "symbolic_rows_in_batch",
+        einsum("btef,efd->bted"),
+        [f32(2, 3, 4, 5), f32(4, 5, 6)],
+        spec=[("B", "T", 4, 5), (4, 5, 6)],
+        also=[[f32(1, 1, 4, 5), f32(4, 5, 6)], [f32(7, 5, 4, 5), f32(4, 5, 6)]],
+        ops=["!Concat"],
+    ),
+    Case(
+        "symbolic_rows_in_batch_vector",
+        einsum("btef,ef->bte"),
+        [f32(2, 3, 4, 5), f32(4, 5)],
+        spec=[("B", "T", 4, 5), (4, 5)],
+        also=[[f32(1, 1, 4, 5), f32(4, 5)]],
+    ),
+    Case(
+        "symbolic_rows_first_operand",
+        lambda x, w: jax.lax.dot_general(x, w, (((3,), (1,)), ((2,), (0,)))),
+        [f32(2, 3, 4, 5), f32(4, 5, 6)],
+        spec=[("B", "T", 4, 5), (4, 5, 6)],
+        also=[[f32(7, 1, 4, 5), f32(4, 5, 6)]],
+    ),
+    Case(
+        "symbolic_rows_two_contractions",
+        einsum("btefg,egfd->bted"),
+        [f32(2, 3, 4, 5, 2), f32(4, 2, 5, 6)],
+        spec=[("B", "T", 4, 5, 2), (4, 2, 5, 6)],
+        also=[[f32(1, 5, 4, 5, 2), f32(4, 2, 5, 6)]],
+    ),
 ]

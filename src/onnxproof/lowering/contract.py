@@ -93,6 +93,12 @@ def dot_general(
         result = _outer(ctx, left, right)
     elif left.batch and not left.free and not right.free and dtype.kind not in "iu":
         result = _row_by_row(ctx, left, right)
+    elif left.batch and _computed(right) and len(left.free) <= 1:
+        stacked = _stacked(ctx, right, left)
+        n, m = len(left.batch), len(right.free)
+        result = ctx.transpose(stacked, (*range(n), *range(n + m, n + m + len(left.free)), *range(n, n + m)))
+    elif left.batch and _computed(left) and len(right.free) <= 1:
+        result = _stacked(ctx, left, right)
     elif left.batch:
         result = _batched(ctx, left, right)
     elif weight_first and _trailing(right) and left.free and right.free:
@@ -155,6 +161,29 @@ def _batched(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
     if len(left.free) <= 1 and len(right.free) <= 1:
         return ctx.squeeze(out, [nb] * (not left.free) + [nb + 1] * (not right.free))
     return out
+
+
+def _computed(side: _Side) -> bool:
+    """Whether joining the free axes, and parting them again, would take a shape computed at run time."""
+    return len(side.free) > 1 and sum(isinstance(d, SymDim) for d in side.sizes(side.free)) > 1
+
+
+def _stacked(ctx: Ctx, rows: _Side, columns: _Side) -> ir.Value:
+    """``[free, batch, m, k] @ [batch, k, n]`` by MatMul's broadcasting, as ``[batch, free, m, n]``."""
+    outer, last = rows.free[:-1], rows.free[-1]
+    batch, nb, no = rows.sizes(rows.batch), len(rows.batch), len(outer)
+    k = product(rows.sizes(rows.contract))
+    x = ctx.transpose(rows.value, (*outer, *rows.batch, last, *rows.contract))
+    x = ctx.reshape(x, (*rows.sizes(outer), *batch, rows.shape[last], k))
+    y = ctx.transpose(columns.value, columns.batch + columns.contract + columns.free)
+    n = columns.sizes(columns.free)
+    y = ctx.reshape(y, (*batch, k, *n)) if n else ctx.unsqueeze(ctx.reshape(y, (*batch, k)), [nb + 1])
+    shape = (*rows.sizes(outer), *batch, rows.shape[last], *(n or (1,)))
+    out = ctx.op("MatMul", x, y, shape=shape)
+    if not n:
+        out = ctx.squeeze(out, [len(shape) - 1])
+    tail = range(no + nb, len(shape) if n else len(shape) - 1)
+    return ctx.transpose(out, (*range(no, no + nb), *range(no), *tail))
 
 
 def _plain(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:

@@ -16,7 +16,8 @@ from onnxproof.capture.program import Dim
 from onnxproof.lowering.emit import F32, I64, Ctx
 from onnxproof.lowering.registry import ANY, lowers
 
-_NEVER_MINUS_ZERO = frozenset({"Abs", "Exp", "Sigmoid", "Softmax"})
+# The sums of a product start at +0.0, which no finite number of terms turns into -0.0 short of underflow.
+_NEVER_MINUS_ZERO = frozenset({"Abs", "Exp", "MatMul", "Sigmoid", "Softmax"})
 
 
 @lowers("sort", is_stable=ANY)
