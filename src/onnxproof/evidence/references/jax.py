@@ -32,6 +32,11 @@ class JaxReference:
             out = jax.jit(lambda *a: self._fn(*a, **self._params))(*args)
             return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(out)]
 
+    def flat(self, args: Sequence[Any]) -> list[Array]:
+        """The arguments as the graph takes them, in its order; array parameters follow the positional ones."""
+        dynamic = {k: v for k, v in self._params.items() if hasattr(v, "dtype")}
+        return [_fed(x) for x in jax.tree_util.tree_leaves((list(args), dynamic))]
+
     def oracle(self, args: Sequence[Any]) -> list[Array] | None:
         """The flat outputs computed in float64, or None when the callable does not compute in it.
 
@@ -47,6 +52,16 @@ class JaxReference:
             return None
         narrow = [x for x in leaves if _is_float(x.dtype) and x.dtype.itemsize < 8]
         return None if narrow else leaves
+
+
+def _fed(leaf: Any) -> Array:
+    """An argument as the graph takes it: keys as words, complex numbers as pairs, 32 bits where JAX narrows."""
+    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    dtype = array.dtype if hasattr(leaf, "dtype") else jax.dtypes.canonicalize_dtype(array.dtype)
+    array = array.astype(dtype)
+    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
 
 
 def _is_float(dtype: Any) -> bool:

@@ -71,15 +71,15 @@ class OrtSession:
                 f"the model takes {len(self.input_names)} inputs ({', '.join(self.input_names)}),"
                 f" {len(inputs)} were given"
             )
-        feed = {n: _to_ort(a) for n, a in zip(self.input_names, inputs, strict=True)}
+        feed = {n: to_ort(a) for n, a in zip(self.input_names, inputs, strict=True)}
         try:
             results = self._session.run_with_ort_values(self.output_names, feed)
         except Exception as err:  # ONNX Runtime raises classes of its own, one for each status code
             raise ConformanceError(f"ONNX Runtime fails on these inputs: {err}") from err
-        return [_from_ort(r) for r in results]
+        return [from_ort(r) for r in results]
 
 
-def _to_ort(array: Array) -> onnxruntime.OrtValue:
+def to_ort(array: Array) -> onnxruntime.OrtValue:
     import onnxruntime as ort
 
     array = np.ascontiguousarray(array).reshape(array.shape)
@@ -88,7 +88,7 @@ def _to_ort(array: Array) -> onnxruntime.OrtValue:
     return ort.OrtValue.ortvalue_from_numpy(array)
 
 
-def _from_ort(value: onnxruntime.OrtValue) -> Array:
+def from_ort(value: onnxruntime.OrtValue) -> Array:
     array: Array
     if value.data_type() != "tensor(bfloat16)":
         array = np.asarray(value.numpy())

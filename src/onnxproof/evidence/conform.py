@@ -1,0 +1,302 @@
+"""Run a profile, run its evidence again, check its files: the calls of :mod:`onnxproof.evidence`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxproof.errors import ArtifactError, ConformanceError
+from onnxproof.evidence import bundle, court, stages
+from onnxproof.evidence.derive import settle, settle_report
+from onnxproof.evidence.files import sync_folder, write_file
+from onnxproof.evidence.profile import Profile, load
+from onnxproof.evidence.record import REPORT_FORMAT, STAGES, FeedForwardConfig, Record, Report
+from onnxproof.evidence.references.subject import Subject
+from onnxproof.evidence.runtimes.process import RuntimeProcess
+from onnxproof.evidence.source import base_versions, host, source
+from onnxproof.evidence.stages import EXPORTER_PACKAGES, RUNTIME_PACKAGES, Draft
+from onnxproof.evidence.strict_json import pretty
+from onnxproof.evidence.validate import InvalidRecord, RecordLike, read_record
+
+Place = str | os.PathLike[str]
+Adapters = Mapping[str, str]
+
+
+def run_profile(
+    name_or_profile: str | Path | Profile,
+    folder: Place,
+    *,
+    source_revision: str | None = None,
+    force: bool = False,
+    adapters: Adapters | None = None,
+) -> dict[str, Any]:
+    """Run one profile and leave its bundle in ``folder/<name>``.
+
+    Args:
+        name_or_profile: the name of a shipped profile, the path of a TOML file, or a profile.
+        source_revision: what the record says of the code; by default the git checkout it was imported from.
+        force: replace a bundle that is there.
+        adapters: runtimes of the caller's own, ``module:Class`` by name.
+
+    Returns:
+        The record as JSON has it. A failed stage is in the record; it is not raised.
+
+    Raises:
+        ConformanceError: the profile is malformed, or a bundle is there already.
+        ArtifactError: files can't be written.
+    """
+    profile = load(name_or_profile)
+    target = Path(folder) / stages.checked_directory(profile.name)
+    refuse_existing(target, force)
+    draft = Draft(profile, source(source_revision), target)
+    packages = EXPORTER_PACKAGES.get(profile.exporter.name, ("onnx",))
+    record = perform(draft, target, packages, lambda: _subject(draft.profile), adapters or {})
+    return record.as_dict()
+
+
+def run_profiles(
+    names_or_profiles: Sequence[str | Path | Profile],
+    folder: Place,
+    *,
+    source_revision: str | None = None,
+    force: bool = False,
+    adapters: Adapters | None = None,
+) -> dict[str, Any]:
+    """Run several profiles, one after the other; the report as JSON has it."""
+    profiles = [load(p) for p in names_or_profiles]
+    for profile in profiles:  # all are refused before the first one runs
+        refuse_existing(Path(folder) / profile.name, force)
+    records = [
+        read_record(run_profile(p, folder, source_revision=source_revision, force=force, adapters=adapters))
+        for p in profiles
+    ]
+    return report_of(records).as_dict()
+
+
+def report_of(records: Sequence[Record]) -> Report:
+    """The report that holds ``records``."""
+    return settle_report(Report(format=REPORT_FORMAT, status="failed", exit_code=0, profiles=list(records)))
+
+
+def execute(record: RecordLike, folder: Place, *, adapters: Adapters | None = None) -> dict[str, Any]:
+    """Run load and parity of a bundle again, hashes first, with nothing but its files and the runtimes.
+
+    Args:
+        record: of the bundle in ``folder/<artifacts.directory>``.
+        adapters: runtimes of the caller's own; a record can't name code.
+
+    Returns:
+        The record with what came of it here. The stages before are as they were.
+
+    Raises:
+        InvalidRecord: the record is malformed or contradicts itself.
+        ConformanceError: the record's first three stages did not pass, so that there is nothing to run.
+    """
+    found = read_record(record)
+    return execute_in(found, Path(folder) / found.artifacts.directory, adapters or {}).as_dict()
+
+
+def execute_in(record: Record, folder: Path, adapters: Adapters) -> Record:
+    """:func:`execute` of a valid record whose bundle is ``folder``, whatever that is called."""
+    if record.stages.check.status != "passed":
+        raise ConformanceError(
+            f"{record.profile!r} failed with {record.failure} before there was anything to run"
+        )
+    workers = court.processes(record, adapters)
+    detail = record.stages.dependencies.detail or {}
+    again = court.hear(record, folder, workers)
+    runtimes = {
+        RUNTIME_PACKAGES.get(run.runtime.name, run.runtime.name): run.runtime.version
+        for run in court.runs_of(again)
+        if run.runtime.version is not None
+    }
+    dependencies = again.stages.dependencies.model_copy(update={"detail": {**detail, **runtimes}})
+    return settle(
+        again.model_copy(
+            update={
+                "versions": {**again.versions, **runtimes, **base_versions()},
+                "host": host(),
+                "stages": again.stages.model_copy(update={"dependencies": dependencies}),
+            }
+        )
+    )
+
+
+def verify_artifacts(record: RecordLike, folder: Place) -> None:
+    """Hold every file of ``folder/<artifacts.directory>`` against the record.
+
+    Raises:
+        InvalidRecord: the record is malformed or contradicts itself.
+        ConformanceError: a file is changed, missing, not listed, or a link. All are named.
+    """
+    found = read_record(record)
+    verify_folder(found, Path(folder) / found.artifacts.directory)
+
+
+def verify_folder(record: Record, folder: Path) -> None:
+    """:func:`verify_artifacts` of a valid record whose bundle is ``folder``, whatever that is called."""
+    problems = bundle.problems_of_files(folder, record.artifacts)
+    if problems:
+        raise ConformanceError("the files are not those of the record:\n  " + "\n  ".join(problems))
+
+
+def read_bundle(folder: Path) -> Record:
+    """The valid record of a bundle.
+
+    Raises:
+        InvalidRecord, ConformanceError: there is none.
+    """
+    return read_record(bundle.read_record_bytes(folder))
+
+
+def save_report(report: Report | Mapping[str, Any] | Sequence[RecordLike], path: Place) -> None:
+    """Write a report, or the report of some records, whole or not at all."""
+    if isinstance(report, Report):
+        found = report
+    elif isinstance(report, Mapping):
+        found = report_of([read_record(r) for r in report["profiles"]])
+    else:
+        found = report_of([read_record(r) for r in report])
+    write_file(Path(path), pretty(found.as_dict()).encode())
+
+
+def summary_lines(record: RecordLike) -> list[str]:
+    """A record in a few lines of text."""
+    r = read_record(record)
+    name = f"{r.runtime.name} {r.runtime.version or '?'} {r.runtime.provider} {r.dtype}"
+    verdict = f"{r.status}, level {r.level}" + (
+        f", {r.failure} (exit code {r.exit_code})" if r.failure else ""
+    )
+    lines = [f"{r.profile}: {verdict} [{name}]"]
+    lines.append("  " + " → ".join(f"{s} {r.stages.of(s).status}" for s in STAGES))
+    for run in court.runs_of(r):
+        options = run.runtime.session.get("graph_optimization_level", "")
+        lines.append(f"  {run.runtime.name} {run.runtime.provider} {options}".rstrip())
+        for case in run.input_cases:
+            error = "" if case.max_abs_error is None else f", largest error {_number(case.max_abs_error)}"
+            limit = f", known limit {case.limit}" if case.limit else ""
+            failure = f", {case.failure}" if case.failure else ""
+            lines.append(f"    {case.name}: {case.outcome}{error}{failure}{limit}")
+    lines += [f"  {problem}" for problem in _reasons(r)]
+    return lines
+
+
+def refuse_existing(target: Path, force: bool) -> None:
+    """Refuse a folder that is there, unless it may be replaced; a link is never replaced.
+
+    Raises:
+        ConformanceError: it is there.
+    """
+    if target.is_symlink():
+        raise ConformanceError(f"{str(target)!r} is a symbolic link")
+    if target.exists() and not target.is_dir():
+        raise ConformanceError(f"{str(target)!r} is not a folder")
+    if target.is_dir() and any(target.iterdir()) and not force:
+        raise ConformanceError(
+            f"{str(target)!r} holds files already", way_out="Give another folder, or --force to replace them."
+        )
+
+
+def perform(
+    draft: Draft,
+    target: Path,
+    packages: Sequence[str],
+    make: Callable[[], Subject],
+    adapters: Adapters,
+) -> Record:
+    """All five stages in a folder beside ``target``, which takes its place when they are done.
+
+    Nothing is left at ``target`` when a dependency is missing.
+    """
+    workers = court.processes([s.name for s in draft.profile.runtimes], adapters)
+    try:
+        for worker in workers:
+            worker.start()
+        stages.dependencies(draft, packages, [worker.identify() for worker in workers])
+        if None in (draft.packages or {}).values():
+            return draft.record()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+            draft.folder = Path(scratch) / target.name
+            draft.folder.mkdir()
+            record = _through(draft, make, workers)
+            bundle.write_record(draft.folder, record)
+            _replace(draft.folder, target, Path(scratch) / "earlier")
+        return record
+    except OSError as err:
+        if isinstance(err, ConformanceError | ArtifactError):
+            raise
+        raise ArtifactError(f"{str(target)!r} can't be written: {err.strerror or err}") from err
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _through(draft: Draft, make: Callable[[], Subject], workers: Sequence[RuntimeProcess]) -> Record:
+    subject = stages.export(draft, make)
+    record = draft.record()
+    if record.stages.export.status != "passed" or subject is None:
+        return record
+    stages.check(draft, subject)
+    record = draft.record()
+    if record.stages.check.status != "passed":
+        return record
+    return court.hear(record, draft.folder, workers)
+
+
+def _replace(new: Path, target: Path, earlier: Path) -> None:
+    if target.exists():
+        os.rename(target, earlier)
+    os.rename(new, target)
+    sync_folder(target.parent)
+    if earlier.exists():
+        shutil.rmtree(earlier)
+
+
+def _subject(profile: Profile) -> Subject:
+    if isinstance(profile.config, FeedForwardConfig):
+        from onnxproof.evidence.references.torch import FeedForwardSubject
+
+        return FeedForwardSubject(profile)
+    from onnxproof.evidence.references.built import BuiltSubject
+
+    return BuiltSubject(profile)
+
+
+def _reasons(record: Record) -> list[str]:
+    found = []
+    s = record.stages
+    missing = [name for name, version in (s.dependencies.detail or {}).items() if version is None]
+    found += [f"can't be imported: {', '.join(missing)}"] if missing else []
+    if s.export.detail and s.export.detail.error:
+        found.append(s.export.detail.error)
+    lost = [k for k, v in record.model_state.model_dump().items() if v is False]
+    found += [f"the export changed the model's {', '.join(lost)}"] if lost else []
+    if s.check.detail:
+        found += [e for e in (s.check.detail.checker_error, s.check.detail.shape_inference.error) if e]
+    found += list(s.load.detail.problems) if s.load.detail else []
+    for run in court.runs_of(record):
+        found += [f"{run.runtime.name}: {run.execution.error}"] if run.execution.error else []
+        found += [
+            f"{run.runtime.name}, {c.name}: {c.detail}" for c in run.input_cases if c.failure and c.detail
+        ]
+    return found
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+__all__ = [
+    "InvalidRecord",
+    "execute",
+    "run_profile",
+    "run_profiles",
+    "save_report",
+    "summary_lines",
+    "verify_artifacts",
+]

@@ -1,0 +1,195 @@
+"""Profiles: everything that a claim of parity depends on, as data.
+
+The name of a profile that ships with the package stands for its exact settings: another profile under that name is
+refused. The digest of a profile is that of the canonical text of its settings, and every record carries it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from onnxproof.errors import ConformanceError
+from onnxproof.evidence.derive import sha256_of
+from onnxproof.evidence.record import (
+    CaseKind,
+    CaseName,
+    Config,
+    Count,
+    Expect,
+    Exporter,
+    FeedForwardConfig,
+    Name,
+    Options,
+    Policy,
+    Strict,
+    Tolerances,
+)
+
+AD_HOC = "ad-hoc"  # the profile of what a user verified without one
+MAX_PROFILE_BYTES = 2**20
+MAX_CASE_VALUES = 2**24
+
+
+class ProfileError(ConformanceError, ValueError):
+    """A profile can't be read, breaks a bound, or takes the name of another."""
+
+
+class ProfileCase(Strict):
+    """One case: the shape of each input, and the seed that its values are drawn with."""
+
+    name: CaseName
+    kind: CaseKind
+    shapes: Annotated[
+        list[Annotated[list[Count], Field(max_length=64)]], Field(min_length=1, max_length=1024)
+    ]
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None
+    expect: Expect
+
+
+class RuntimeSpec(Strict):
+    """A runtime to run in, on which provider, with which session options."""
+
+    name: Name
+    provider: Name
+    session: Options
+
+
+class Profile(Strict):
+    """All settings of one conformance run."""
+
+    format: Literal["onnxproof.profile/1"] = "onnxproof.profile/1"
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._\-]{0,99}$")]
+    dtype: Name
+    opset: Annotated[int, Field(ge=1, le=1000)] | None
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.\-]{0,99}$")] = "model.onnx"
+    config: Config
+    exporter: Exporter
+    runtimes: Annotated[list[RuntimeSpec], Field(min_length=1, max_length=64)]
+    cases: Annotated[list[ProfileCase], Field(min_length=1, max_length=512)]
+    tolerances: Tolerances
+    policy: Policy
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Profile:
+        names = [case.name for case in self.cases]
+        if len(set(names)) != len(names):
+            raise ValueError("two cases have one name")
+        if not any(case.expect == "match" for case in self.cases):
+            raise ValueError("no case compares values")
+        if isinstance(self.config, FeedForwardConfig):
+            for problem in feed_forward_problems(self.config, self.cases):
+                raise ValueError(problem)
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """What the digest is made of: the same that :func:`derive.settings_of` finds in a record."""
+        data = self.model_dump(mode="json")
+        del data["format"]
+        return data
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical text of the settings."""
+        return sha256_of(self.settings())
+
+
+def feed_forward_problems(config: FeedForwardConfig, cases: list[ProfileCase]) -> list[str]:
+    """What a feed-forward profile can't state: too many weights or values, or inputs that no such network has."""
+    widths = [config.input_dim, *config.hidden_dims, config.output_dim]
+    problems = []
+    if sum((a + 1) * b for a, b in itertools.pairwise(widths)) > 2**24:
+        problems.append("the network has more than 2^24 weights")
+    if sum(case.expect == "match" for case in cases) > 64:
+        problems.append("there are more than 64 batch sizes")
+    for case in cases:
+        if [len(shape) for shape in case.shapes] != [2]:
+            problems.append(f"case {case.name!r} is not one batch of rows")
+            continue
+        batch, width = case.shapes[0]
+        if batch * max(widths) > MAX_CASE_VALUES:
+            problems.append(f"case {case.name!r} has more than 2^24 values in a layer")
+        wrong = width != config.input_dim
+        expected = ("width", "rejected") if wrong else ("values", "match")
+        if (case.kind, case.expect) != expected:
+            problems.append(f"case {case.name!r} does not expect what a width of {width} gives")
+        elif case.name != (f"width-{width}" if wrong else f"batch-{batch}"):
+            problems.append(f"case {case.name!r} has a name that no profile gives it")
+    return problems
+
+
+@cache
+def builtin() -> dict[str, Profile]:
+    """The profiles that ship with the package, by name."""
+    folder = resources.files("onnxproof.evidence") / "profiles"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
+    profiles = [parse(f.read_bytes(), f.name) for f in files]
+    return {p.name: p for p in profiles}
+
+
+def load(name_or_profile: str | Path | Profile) -> Profile:
+    """A profile by name, from a TOML file of the user's (a path that ends in ``.toml``), or as it is.
+
+    Raises:
+        ProfileError: there is none, it is malformed, or it has a shipped profile's name but not its settings.
+    """
+    if isinstance(name_or_profile, Profile):
+        return bound(name_or_profile)
+    text = str(name_or_profile)
+    if text in builtin():
+        return builtin()[text]
+    path = Path(text)
+    if path.suffix != ".toml":
+        raise ProfileError(
+            f"there is no profile {text!r}",
+            way_out=f"Known are: {', '.join(builtin())}; or give a .toml file.",
+        )
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_PROFILE_BYTES + 1)
+    except OSError as err:
+        raise ProfileError(f"profile {text!r} can't be read: {err.strerror or err}") from err
+    return bound(parse(data, path.name))
+
+
+def parse(data: bytes, place: str) -> Profile:
+    """A profile from the bytes of a TOML file.
+
+    Raises:
+        ProfileError: it is no TOML, or not a profile.
+    """
+    if len(data) > MAX_PROFILE_BYTES:
+        raise ProfileError(f"{place} has more than {MAX_PROFILE_BYTES} bytes")
+    try:
+        return Profile.model_validate(tomllib.loads(data.decode()))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as err:
+        raise ProfileError(f"{place} is not a TOML file: {err}") from err
+    except ValidationError as err:
+        raise ProfileError(f"{place} is not a profile:\n  " + "\n  ".join(problems_of(err))) from err
+
+
+def bound(profile: Profile) -> Profile:
+    """``profile``, unless it takes the name of a shipped one without its settings.
+
+    Raises:
+        ProfileError: it does.
+    """
+    shipped = builtin().get(profile.name)
+    if shipped is not None and shipped.digest() != profile.digest():
+        raise ProfileError(
+            f"{profile.name!r} is the name of a profile with other settings",
+            way_out="Give your profile a name of its own.",
+        )
+    return profile
+
+
+def problems_of(err: ValidationError) -> list[str]:
+    """One line for each error of a validation: the place, then what is wrong there."""
+    return [
+        f"{'.'.join(map(str, e['loc'])) or 'the whole'}: {e['msg']}" for e in err.errors(include_url=False)
+    ]

@@ -1,0 +1,72 @@
+"""What runtimes are known not to do, as data: a difference is charged to whoever made it.
+
+Each was seen by running small models on the versions named in ``seen``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A known limit of a runtime.
+
+    Attributes:
+        name: what records call it.
+        what: the limit in one sentence.
+        seen: the runtime and version it was seen in.
+        unrefused: kinds of wrong inputs that the runtime takes, or fails on in other ways than by refusing them.
+        dtypes: element types, as ONNX names them in lower case, whose values it does not keep.
+    """
+
+    name: str
+    what: str
+    seen: str
+    unrefused: frozenset[str] = frozenset()
+    dtypes: frozenset[str] = frozenset()
+
+
+_NAMES = "dimensions of one name are not compared with each other before the graph runs"
+
+LIMITS: dict[str, tuple[Limit, ...]] = {
+    "onnxruntime": (
+        Limit("dimension-names", _NAMES, "onnxruntime 1.32.0", unrefused=frozenset({"constraint"})),
+    ),
+    "onnx-reference": (
+        Limit(
+            "inputs-unchecked",
+            "inputs are not held against the graph's signature",
+            "onnx 1.23.2",
+            unrefused=frozenset({"width", "rank", "dtype", "constraint"}),
+        ),
+    ),
+    "openvino": (
+        Limit("dimension-names", _NAMES, "openvino 2026.4.1", unrefused=frozenset({"constraint"})),
+        Limit(
+            "dtype-converted",
+            "an input of another element type is converted, not refused",
+            "openvino 2026.4.1",
+            unrefused=frozenset({"dtype"}),
+        ),
+        Limit(
+            "int64-as-int32",
+            "64-bit integers are computed in 32 bits",
+            "openvino 2026.4.1",
+            dtypes=frozenset({"int64", "uint64"}),
+        ),
+        Limit(
+            "float64-as-float32",
+            "float64 is computed in float32",
+            "openvino 2026.4.1",
+            dtypes=frozenset({"double"}),
+        ),
+    ),
+}
+
+
+def bearing(runtime: str, dtypes: Iterable[str], kinds: Iterable[str]) -> list[Limit]:
+    """The limits of ``runtime`` that bear on a model with these element types and kinds of cases."""
+    types, wrong = set(dtypes), set(kinds)
+    return [x for x in LIMITS.get(runtime, ()) if x.dtypes & types or x.unrefused & wrong]

@@ -1,0 +1,140 @@
+"""A runtime in a process of its own: a crash, a hang and running out of memory are answers like any other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxproof.errors import ConformanceError
+
+START_SECONDS = 120.0
+_MAX_LINE = 2**20
+_KILLED = -9  # by the system when memory runs out, where it was not by us
+# The worker finds modules where this process does, however its path came about.
+_BOOT = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from onnxproof.evidence.runtimes.worker import main; main()"
+)
+
+
+class RuntimeProcess:
+    """One worker process; it is started anew after it ended by itself or was ended.
+
+    Args:
+        adapter: name of a runtime that ships, or ``module:Class`` of one that the caller wrote.
+    """
+
+    def __init__(self, adapter: str) -> None:
+        self._adapter = adapter
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._errors: Any = None
+
+    def __enter__(self) -> RuntimeProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process, without waiting for it."""
+        self.stop()
+        self._lines = queue.Queue()
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  # closed by stop()
+        command = [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path), self._adapter]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            encoding="utf-8",
+        )
+        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]  # both are pipes
+        self._errors.close()
+
+    def identify(self) -> dict[str, Any]:
+        """The runtime's version, or that it is missing."""
+        return self.ask({"do": "identify"}, START_SECONDS)
+
+    def load(
+        self,
+        model: Path,
+        provider: str,
+        session: Mapping[str, Any],
+        *,
+        seconds: float,
+        memory: int | None,
+    ) -> dict[str, Any]:
+        """Load a model in a process that has loaded none."""
+        request = {"do": "load", "model": str(model), "provider": provider}
+        return self.ask({**request, "session": dict(session), "memory": memory}, seconds)
+
+    def run(self, inputs: Sequence[Path], folder: Path, *, seconds: float, again: bool) -> dict[str, Any]:
+        """Run on tensor files; the outputs become files in ``folder``."""
+        paths = [str(p) for p in inputs]
+        return self.ask({"do": "run", "inputs": paths, "folder": str(folder), "again": again}, seconds)
+
+    def ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """Send one request; the answer is the worker's, or what became of it: timeout, memory, crash."""
+        if not self.running:
+            self.start()
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            self.stop()
+            return {"answer": "timeout", "error": f"no answer in {seconds:g} seconds", "memory": None}
+        except BrokenPipeError:
+            line = None
+        if line is None:
+            return self._ended(process)
+        answer = json.loads(line)
+        if not isinstance(answer, dict):
+            raise ConformanceError(f"the worker of {self._adapter} gave {line[:80]!r}")
+        return answer
+
+    def _ended(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        code = process.wait()
+        self._errors.seek(0)
+        last = self._errors.read()[-1000:].strip()
+        self.stop()
+        how = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        kind = "memory" if code == _KILLED else "crash"
+        return {"answer": kind, "error": f"the process {how}. {last}".strip(), "memory": None}
+
+
+def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
+    assert process.stdout is not None
+    with contextlib.suppress(ValueError, OSError):  # the pipe may be closed while it is read
+        for line in iter(lambda: process.stdout.readline(_MAX_LINE), ""):  # type: ignore[union-attr]
+            lines.put(line)
+    lines.put(None)
