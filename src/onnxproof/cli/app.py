@@ -152,3 +152,87 @@ def demo(
         from onnxproof.cli.demo import run
 
         run(output, as_json=as_json)
+
+
+@app.command()
+def conform(
+    output: Annotated[Path, typer.Option("--output", help="The report to write, as JSON.")] = Path(
+        "conformance.json"
+    ),
+    artifacts: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder for bundles. Default: conformance-artifacts beside the report.",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A profile that ships, or a TOML file. Default: all that ship.",
+            show_default=False,
+        ),
+    ] = None,
+    source_revision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHA",
+            help="The revision to record. Default: that of the git checkout.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the profiles' earlier bundles.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run conformance profiles; exits with 10 to 18 by the class of the first failure."""
+    with reporting(debug):
+        from onnxproof.cli.conform import run
+
+        run(output, artifacts, profile or [], source_revision, force)
+
+
+@app.command()
+def verify(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BUNDLE|MODEL",
+            help="A bundle to run again, or an ONNX file to hold against ONNX's reference evaluator.",
+            show_default=False,
+        ),
+    ],
+    runtime: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A runtime for a model: onnxruntime, openvino.", show_default=False
+        ),
+    ] = None,
+    rtol: Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")] = None,
+    atol: Annotated[float | None, typer.Option(help="Absolute tolerance. Default: by dtype.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs drawn for a model.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Write a report, as JSON.", show_default=False)] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Leave a bundle of a model here.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run the evidence of a bundle again, or make some for a model."""
+    with reporting(debug):
+        from onnxproof.cli.verify import Options, run
+
+        run(
+            Options(
+                target=target,
+                runtimes=tuple(runtime or ()),
+                rtol=rtol,
+                atol=atol,
+                seed=seed,
+                report=report,
+                bundle=bundle,
+                force=force,
+                as_json=as_json,
+            )
+        )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onnxproof.evidence.conform import execute as execute
+    from onnxproof.evidence.conform import exit_code as exit_code
     from onnxproof.evidence.conform import run_profile as run_profile
     from onnxproof.evidence.conform import run_profiles as run_profiles
     from onnxproof.evidence.conform import save_report as save_report
     from onnxproof.evidence.conform import summary_lines as summary_lines
     from onnxproof.evidence.conform import verify_artifacts as verify_artifacts
-    from onnxproof.evidence.derive import exit_code as exit_code
     from onnxproof.evidence.profile import Profile as Profile
     from onnxproof.evidence.proof import verify as verify
     from onnxproof.evidence.record import Record as Record
@@ -33,7 +33,7 @@ _HOME = {
     "Record": "record",
     "Report": "record",
     "execute": "conform",
-    "exit_code": "derive",
+    "exit_code": "conform",
     "read_record": "validate",
     "run_profile": "conform",
     "run_profiles": "conform",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 Array = np.ndarray[Any, Any]
@@ -127,7 +126,7 @@ def report(
 
 def _show(value: Any) -> str:
     array = np.asarray(value)
-    if array.dtype == ml_dtypes.bfloat16 or array.dtype.kind == "V":
+    if array.dtype.kind == "V":  # bfloat16 and float8
         array = array.astype(np.float32)
     return (
         f"{array.item():.9g}" if array.dtype.kind == "f" else str(array.item() if array.ndim == 0 else array)

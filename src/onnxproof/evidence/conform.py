@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxproof.errors import ArtifactError, ConformanceError
-from onnxproof.evidence import bundle, court, stages
+from onnxproof.evidence import bundle, court, derive, stages
 from onnxproof.evidence.derive import settle, settle_report
 from onnxproof.evidence.files import sync_folder, write_file
 from onnxproof.evidence.profile import Profile, load
@@ -20,7 +20,7 @@ from onnxproof.evidence.runtimes.process import RuntimeProcess
 from onnxproof.evidence.source import base_versions, host, source
 from onnxproof.evidence.stages import EXPORTER_PACKAGES, RUNTIME_PACKAGES, Draft
 from onnxproof.evidence.strict_json import pretty
-from onnxproof.evidence.validate import InvalidRecord, RecordLike, read_record
+from onnxproof.evidence.validate import RecordLike, read_record
 
 Place = str | os.PathLike[str]
 Adapters = Mapping[str, str]
@@ -151,6 +151,17 @@ def read_bundle(folder: Path) -> Record:
         InvalidRecord, ConformanceError: there is none.
     """
     return read_record(bundle.read_record_bytes(folder))
+
+
+def exit_code(records: RecordLike | Report | Sequence[RecordLike]) -> int:
+    """The exit code of a record, of a report, or of several records: that of the first that failed, or 0."""
+    if isinstance(records, Report):
+        return derive.exit_code(records.profiles)
+    if isinstance(records, Mapping) and "profiles" in records:
+        return derive.exit_code([read_record(r) for r in records["profiles"]])
+    if isinstance(records, (Record, Mapping, bytes, str)):
+        return read_record(records).exit_code
+    return derive.exit_code([read_record(r) for r in records])
 
 
 def save_report(report: Report | Mapping[str, Any] | Sequence[RecordLike], path: Place) -> None:
@@ -289,14 +300,3 @@ def _reasons(record: Record) -> list[str]:
 
 def _number(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
-
-
-__all__ = [
-    "InvalidRecord",
-    "execute",
-    "run_profile",
-    "run_profiles",
-    "save_report",
-    "summary_lines",
-    "verify_artifacts",
-]

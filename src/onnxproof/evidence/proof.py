@@ -271,7 +271,7 @@ def _concrete(position: int, value: Any) -> Any:
 def _main_dtype(arrays: Sequence[Array]) -> str:
     """The narrowest float among the inputs, or the first dtype, or float32 where there are no inputs."""
     floats = sorted({a.dtype for a in arrays if a.dtype.name in DEFAULT_TOLERANCE}, key=lambda d: d.itemsize)
-    names = [d.name for d in floats] or [a.dtype.name for a in arrays] or ["float32"]
+    names: list[str] = [d.name for d in floats] or [a.dtype.name for a in arrays] or ["float32"]
     return names[0]
 
 

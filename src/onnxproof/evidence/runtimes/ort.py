@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from onnxproof.errors import ArtifactError, ConformanceError
@@ -83,7 +82,7 @@ def to_ort(array: Array) -> onnxruntime.OrtValue:
     import onnxruntime as ort
 
     array = np.ascontiguousarray(array).reshape(array.shape)
-    if array.dtype == ml_dtypes.bfloat16:
+    if array.dtype.name == "bfloat16":
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _BFLOAT16)
     return ort.OrtValue.ortvalue_from_numpy(array)
 
@@ -93,6 +92,8 @@ def from_ort(value: onnxruntime.OrtValue) -> Array:
     if value.data_type() != "tensor(bfloat16)":
         array = np.asarray(value.numpy())
         return array
+    import ml_dtypes  # bfloat16 alone needs it
+
     shape = tuple(value.shape())
     count = int(np.prod(shape, dtype=np.int64))
     raw = ctypes.string_at(value.data_ptr(), 2 * count) if count else b""

@@ -1,0 +1,108 @@
+"""``onnxproof verify``: run a bundle again, or hold a plain model against the reference evaluator of ONNX."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from onnxproof.cli.console import progress
+from onnxproof.errors import InputSpecError
+
+if TYPE_CHECKING:
+    from onnxproof.evidence import Record
+    from onnxproof.evidence.record import Port
+
+SIZES = (1, 2, 3)  # of every symbolic dimension, one case each
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of one verification."""
+
+    target: Path
+    runtimes: tuple[str, ...]
+    rtol: float | None
+    atol: float | None
+    seed: int
+    report: Path | None
+    bundle: Path | None
+    force: bool
+    as_json: bool
+
+
+def run(options: Options) -> None:
+    """Verify, print, and exit with the class of the failure."""
+    from onnxproof.evidence import save_report, summary_lines
+
+    with progress(f"verifying {options.target}"):
+        record = _bundle(options) if options.target.is_dir() else _model(options)
+    if options.report is not None:
+        save_report([record], options.report)
+    if options.as_json:
+        typer.echo(json.dumps(record.as_dict(), indent=1))
+    else:
+        typer.echo("\n".join(summary_lines(record)))
+    if record.exit_code:
+        raise typer.Exit(record.exit_code)
+
+
+def _bundle(options: Options) -> Record:
+    """Run load and parity of the bundle again; the record in it is left as it is."""
+    from onnxproof.evidence.conform import execute_in, read_bundle
+
+    given = (options.runtimes, options.rtol, options.atol, options.bundle)
+    if any(given):
+        raise typer.BadParameter("a bundle says itself in what it runs, and within which tolerance")
+    record = read_bundle(options.target)
+    if record.stages.check.status != "passed":
+        return record
+    return execute_in(record, options.target, {})
+
+
+def _model(options: Options) -> Record:
+    from onnxproof.evidence import verify
+    from onnxproof.evidence.model import check
+
+    if not options.target.is_file():
+        raise typer.BadParameter(f"there is no file or folder {str(options.target)!r}", param_hint="TARGET")
+    ports = check(options.target)[0].inputs or []
+    return verify(
+        None,
+        options.target,
+        {f"size-{n}": draw(ports, n, options.seed) for n in SIZES},
+        runtimes=options.runtimes or ("onnxruntime",),
+        rtol=options.rtol,
+        atol=options.atol,
+        bundle_path=options.bundle,
+        force=options.force,
+    )
+
+
+def draw(ports: Sequence[Port], size: int, seed: int) -> list[Any]:
+    """Arrays for the inputs of a graph: standard normal floats, 0 and 1 in other dtypes.
+
+    Raises:
+        InputSpecError: an input is no tensor, or says nothing of its shape.
+    """
+    import numpy as np
+
+    from onnxproof.evidence.tensors import dtype_of
+
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for port in ports:
+        if port.shape is None or port.dtype == "other":
+            raise InputSpecError(f"input {port.name!r} has no shape that arrays could be drawn for")
+        shape = tuple(d if isinstance(d, int) else size for d in port.shape)
+        dtype = dtype_of(_NUMPY_NAMES.get(port.dtype, port.dtype))
+        wide = rng.normal(size=shape) if dtype.kind in "fcV" else rng.integers(0, 2, shape)
+        arrays.append(np.asarray(wide).astype(dtype))
+    return arrays
+
+
+_NUMPY_NAMES = {"float": "float32", "double": "float64"}
