@@ -1,0 +1,1 @@
+"""Tests of the evidence: records, bundles, stages, runtimes in processes, commands."""
