@@ -1,0 +1,139 @@
+"""Dense linear algebra on real matrices: what its rules share, Cholesky and symmetric products.
+
+Each rule is a JAX function of one matrix, mapped over the leading dimensions and lowered by the other rules, with
+a bounded loop over columns: the graph has the same few dozen nodes at every size, and the batch and the sizes that
+no loop needs to know may be symbolic.
+
+Factorizations are computed in float64 and rounded once. For float32 that costs a few casts and makes the results
+those of exact arithmetic on well-conditioned matrices; what is left of a difference is LAPACK's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import onnx_ir as ir
+from jax import lax
+
+from onnxproof.lowering.emit import F64, Ctx
+from onnxproof.lowering.registry import lowers
+
+Array = Any
+_LARGEST_EXPONENT = 1000.0  # of a power of two whose inverse is a normal float64
+
+
+def in_double(ctx: Ctx, fn: Callable[..., Any], *operands: ir.Value) -> list[ir.Value]:
+    """Lower a JAX function on ``operands``, floats as float64; its results get the dtypes of the equation."""
+    if all(0 in a.shape for a in ctx.outs):
+        return [ctx.expand(ctx.const(0, a.dtype), a.shape) for a in ctx.outs]
+    avals = [replace(a, dtype=F64) if _is_float(a.dtype) else a for a in ctx.ins]
+    wide = [ctx.cast(v, a.dtype) for v, a in zip(operands, avals, strict=True)]
+    results = ctx.jax(fn, *wide, avals=avals)
+    return [ctx.cast(v, a.dtype) for v, a in zip(results, ctx.outs, strict=True)]
+
+
+def _is_float(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.floating))
+
+
+def each(fn: Callable[..., Any], *arrays: Array, ranks: Sequence[int] = (2,)) -> Any:
+    """``fn`` on each matrix or vector of ``arrays``, whose last ``ranks`` axes it takes."""
+    lead = arrays[0].shape[: arrays[0].ndim - ranks[0]]
+    if not lead:
+        return fn(*arrays)
+    size = math.prod(lead)
+    flat = [x.reshape((size, *x.shape[len(lead) :])) for x in arrays]
+    return jax.tree.map(lambda x: x.reshape((*lead, *x.shape[1:])), jax.vmap(fn)(*flat))
+
+
+def indices(x: Array, axis: int = 0) -> Array:
+    """0, 1, ... along an axis."""
+    return lax.iota(jnp.int64, x.shape[axis])
+
+
+def below(shape: Sequence[Any]) -> Array:
+    """Where a matrix of this shape is strictly below its diagonal."""
+    rows, columns = (lax.broadcasted_iota(jnp.int64, tuple(shape), axis) for axis in (0, 1))
+    return rows > columns
+
+
+def at(x: Array, index: Array, axis: int = 0) -> Array:
+    """``x`` at an index, or a vector of them, known to lie inside of it; the axis becomes that of the vector."""
+    offsets = tuple(d + (index.ndim if d >= axis else 0) for d in range(x.ndim - 1))
+    return lax.gather(
+        x,
+        index[..., None],
+        lax.GatherDimensionNumbers(offsets, collapsed_slice_dims=(axis,), start_index_map=(axis,)),
+        (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
+        mode="promise_in_bounds",
+    )
+
+
+def scale_of(a: Array) -> Array:
+    """A power of two near the largest size of an element, which keeps squares in range; 1 for 0, inf and NaN."""
+    largest = jnp.max(jnp.abs(a), initial=0.0)
+    usable = (largest > 0) & (largest < jnp.inf)
+    exponent = jnp.floor(jnp.log2(jnp.where(usable, largest, 1.0)))
+    return jnp.exp2(jnp.clip(exponent, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+
+
+# -- Cholesky ---------------------------------------------------------------------------------
+
+
+@lowers("cholesky")
+def cholesky(ctx: Ctx, a: ir.Value) -> ir.Value:
+    """Right-looking, a column at a time, from the lower triangle alone; NaN where a pivot is not positive."""
+    return in_double(ctx, partial(each, _cholesky), a)[0]
+
+
+def _cholesky(a: Array) -> Array:
+    rows = indices(a)
+
+    def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
+        column = at(rest, k, 1)
+        pivot = jnp.sqrt(at(column, k))
+        column = jnp.where(rows >= k, column / pivot, 0.0)
+        return rest - column[:, None] * column, (column, pivot)
+
+    _, (columns, pivots) = lax.scan(step, a, rows)
+    return jnp.where(jnp.all(pivots > 0), columns.T, jnp.nan)
+
+
+@lowers("cholesky_update")
+def cholesky_update(ctx: Ctx, r: ir.Value, w: ir.Value) -> ir.Value:
+    """The factor of ``r.T @ r + w w.T``: one Givens rotation for each row."""
+    return in_double(ctx, partial(each, _cholesky_update, ranks=(2, 1)), r, w)[0]
+
+
+def _cholesky_update(r: Array, w: Array) -> Array:
+    def step(w: Array, item: tuple[Array, Array]) -> tuple[Array, Array]:
+        k, row = item
+        x, y = at(row, k), at(w, k)
+        size = jnp.maximum(jnp.abs(x), jnp.abs(y))
+        x, y = x / size, y / size
+        length = jnp.sqrt(x * x + y * y)
+        still = y == 0
+        c = jnp.where(still, 1.0, x / length)
+        s = jnp.where(still, 0.0, y / length)
+        return c * w - s * row, c * row + s * w
+
+    return lax.scan(step, w, (indices(r), r))[1]
+
+
+# -- products ---------------------------------------------------------------------------------
+
+
+@lowers("symmetric_product")
+def symmetric_product(ctx: Ctx, a: ir.Value, c: ir.Value, *, alpha: float, beta: float) -> ir.Value:
+    return ctx.jax(partial(_symmetric_product, float(alpha), float(beta)), a, c)[0]
+
+
+def _symmetric_product(alpha: float, beta: float, a: Array, c: Array) -> Array:
+    product = alpha * lax.dot_general(a, a, (((a.ndim - 1,), (a.ndim - 1,)), (tuple(range(a.ndim - 2)),) * 2))
+    return product if beta == 0 else product + beta * c

@@ -1,0 +1,182 @@
+"""Householder reflections: QR, Hessenberg and tridiagonal forms, products with Q.
+
+A reflection is ``I - tau v v.T`` with v 1 at its own place and 0 before, and LAPACK's choice of signs, so that
+factors and packed forms are LAPACK's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax.numpy as jnp
+import onnx_ir as ir
+from jax import lax
+
+from onnxproof.lowering.emit import F64, Ctx
+from onnxproof.lowering.linalg import Array, at, below, each, in_double, indices, scale_of
+from onnxproof.lowering.registry import ANY, lowers
+
+
+def reflector(x: Array, k: Array) -> tuple[Array, Array]:
+    """(v, tau) of the reflection that makes x[k+1:] zero; tau is 0 where it is zero already."""
+    rows = indices(x)
+    tail = jnp.where(rows > k, x, 0.0)
+    alpha = at(x, k)
+    square = jnp.sum(tail * tail)
+    norm = jnp.sqrt(alpha * alpha + square)
+    beta = jnp.where(alpha < 0, norm, -norm)
+    still = square == 0
+    v = jnp.where(rows == k, 1.0, tail / jnp.where(still, 1.0, alpha - beta))
+    return v, jnp.where(still, 0.0, (beta - alpha) / jnp.where(still, 1.0, beta))
+
+
+def reflect(x: Array, v: Array, tau: Array) -> Array:
+    """``(I - tau v v.T) @ x``."""
+    return x - v[:, None] * (tau * (v @ x))
+
+
+def apply(vs: Array, taus: Array, x: Array, transpose: bool = False) -> Array:
+    """``Q @ x`` or ``Q.T @ x``, where Q is the product of the reflections with vectors ``vs`` [k, m]."""
+
+    def step(x: Array, item: tuple[Array, Array]) -> tuple[Array, None]:
+        return reflect(x, *item), None
+
+    return lax.scan(step, x, (vs, taus), reverse=not transpose)[0]
+
+
+def factor(a: Array) -> tuple[Array, Array, Array]:
+    """(R and what rounding left below it, vectors [k, m], taus [k]) for a matrix [m, n]."""
+
+    def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
+        v, tau = reflector(at(rest, k, 1), k)
+        return reflect(rest, v, tau), (v, tau)
+
+    r, (vs, taus) = lax.scan(step, a, jnp.arange(min(a.shape)))
+    return r, vs, taus
+
+
+def _factor_pivoting(a: Array) -> tuple[Array, Array, Array, Array]:
+    """As ``factor``, with the column of the largest remaining norm first each time, and the order of columns."""
+    rows, columns = indices(a), indices(a, 1)
+
+    def step(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        rest, order = carry
+        tail = jnp.where((rows >= k)[:, None], rest, 0.0)
+        place = jnp.argmax(jnp.where(columns >= k, jnp.sum(tail * tail, 0), -1.0))
+        swap = jnp.where(columns == k, place, jnp.where(columns == place, k, columns))
+        rest, order = at(rest, swap, 1), at(order, swap)
+        v, tau = reflector(at(rest, k, 1), k)
+        return (reflect(rest, v, tau), order), (v, tau)
+
+    (r, order), (vs, taus) = lax.scan(step, (a, columns), jnp.arange(min(a.shape)))
+    return r, vs, taus, order.astype(jnp.int32)
+
+
+def _pack(r: Array, vs: Array) -> Array:
+    """R with the vectors below its diagonal, as LAPACK stores them."""
+    m, n = r.shape
+    under = jnp.pad(vs.T, ((0, 0), (0, n - vs.shape[0])))
+    return jnp.where(below((m, n)), under, r)
+
+
+def _unpack(a: Array, count: int) -> Array:
+    """The vectors [count, m] that are stored below the diagonal of ``a``."""
+    columns = a[:, :count]
+    return jnp.where(below(columns.shape), columns, jnp.eye(*columns.shape, dtype=a.dtype)).T
+
+
+# -- QR ---------------------------------------------------------------------------------------
+
+
+@lowers("qr", use_magma=ANY)
+def qr(ctx: Ctx, a: ir.Value, *, pivoting: bool, full_matrices: bool) -> Sequence[ir.Value]:
+    return in_double(ctx, partial(each, partial(_qr, pivoting, full_matrices, ctx.ins[0].dtype == F64)), a)
+
+
+def _qr(pivoting: bool, full: bool, rescale: bool, a: Array) -> Sequence[Array]:
+    m, n = a.shape
+    size = m if full else min(m, n)
+    if m == 0 or n == 0:
+        order = (jnp.zeros((n,), jnp.int32),) if pivoting else ()
+        return jnp.eye(m, size, dtype=a.dtype), jnp.zeros((size, n), a.dtype), *order
+    scale = scale_of(a) if rescale else None
+    r, vs, taus, *order = (_factor_pivoting if pivoting else factor)(a if scale is None else a / scale)
+    q = apply(vs, taus, jnp.eye(m, size, dtype=a.dtype))
+    r = jnp.triu(r[:size])
+    return q, r if scale is None else r * scale, *order
+
+
+@lowers("geqrf")
+def geqrf(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
+    return in_double(ctx, partial(each, _geqrf), a)
+
+
+def _geqrf(a: Array) -> tuple[Array, Array]:
+    r, vs, taus = factor(a)
+    return _pack(r, vs), taus
+
+
+@lowers("householder_product")
+def householder_product(ctx: Ctx, a: ir.Value, taus: ir.Value) -> ir.Value:
+    return in_double(ctx, partial(each, _householder_product, ranks=(2, 1)), a, taus)[0]
+
+
+def _householder_product(a: Array, taus: Array) -> Array:
+    return apply(_unpack(a, taus.shape[0]), taus, jnp.eye(*a.shape, dtype=a.dtype))
+
+
+@lowers("ormqr")
+def ormqr(ctx: Ctx, a: ir.Value, taus: ir.Value, c: ir.Value, *, left: bool, transpose: bool) -> ir.Value:
+    fn = partial(_ormqr, left, transpose)
+    return in_double(ctx, partial(each, fn, ranks=(2, 1, 2)), a, taus, c)[0]
+
+
+def _ormqr(left: bool, transpose: bool, a: Array, taus: Array, c: Array) -> Array:
+    vs = _unpack(a, taus.shape[0])
+    return apply(vs, taus, c, transpose) if left else apply(vs, taus, c.T, not transpose).T
+
+
+# -- Hessenberg and tridiagonal forms ---------------------------------------------------------
+
+
+@lowers("hessenberg")
+def hessenberg(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
+    return in_double(ctx, partial(each, _hessenberg), a)
+
+
+def _hessenberg(a: Array) -> tuple[Array, Array]:
+    """LAPACK's packed form: H with the vectors below its first subdiagonal."""
+    h, vs, taus = reduce(a)
+    packed = jnp.where(below((a.shape[0] - 1, a.shape[0])), jnp.pad(vs[:, 1:].T, ((0, 0), (0, 1))), h[1:])
+    return jnp.concatenate([h[:1], packed]), taus
+
+
+def reduce(a: Array) -> tuple[Array, Array, Array]:
+    """(Q.T @ a @ Q, Hessenberg up to rounding, vectors [n - 1, n] and taus [n - 1] of Q)."""
+
+    def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
+        v, tau = reflector(at(rest, k, 1), k + 1)
+        rest = reflect(rest, v, tau)
+        return rest - (tau * (rest @ v))[:, None] * v, (v, tau)
+
+    h, (vs, taus) = lax.scan(step, a, jnp.arange(a.shape[0] - 1))
+    return h, vs, taus
+
+
+@lowers("tridiagonal")
+def tridiagonal(ctx: Ctx, a: ir.Value, *, lower: bool) -> Sequence[ir.Value]:
+    return in_double(ctx, partial(each, _lower_tridiagonal if lower else _upper_tridiagonal), a)
+
+
+def _lower_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:
+    """(packed, diagonal, off-diagonal, taus) from the lower triangle; the strict upper one stays as it is."""
+    packed, taus = _hessenberg(jnp.where(below(a.shape), a, jnp.where(below(a.shape).T, a.T, a)))
+    packed = jnp.where(below(a.shape).T, a, packed)
+    return packed, jnp.diagonal(packed), jnp.diagonal(packed, -1), taus
+
+
+def _upper_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:
+    """From the upper triangle: the lower form of the matrix with its rows and columns in reverse order."""
+    packed, diagonal, off, taus = _lower_tridiagonal(a[::-1, ::-1])
+    return packed[::-1, ::-1], diagonal[::-1], off[::-1], taus[::-1]
