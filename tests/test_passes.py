@@ -112,7 +112,7 @@ def test_arithmetic_on_small_weights_is_named_after_one() -> None:
 def test_large_weights_are_not_read_by_folding() -> None:
     kernel = jnp.asarray(f32(600, 600))
     traced = capture(lambda x: x @ (kernel.T * 2).reshape(600, 600), [f32(2, 600)], known=load_rules())
-    model = lower(traced.program, opset=21, name="f")
+    model = lower(traced.program, opset=21, name="f").model
     reads = []
     for value in list(model.graph.initializers.values()):
         tensor = value.const_value

@@ -52,13 +52,13 @@ def allclose(
     static = {k: v for k, v in params.items() if not hasattr(v, "dtype")}
     dynamic = {k: v for k, v in params.items() if k not in static}
     session = OrtSession(model if not isinstance(model, os.PathLike) else os.fspath(model))
-    flat = [_feed(x) for x in jax.tree_util.tree_leaves((args, dynamic))]
+    double = enable_double_precision or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
+    flat = flat_arguments(args, dynamic, double=double)
     for i in inputs_as_nchw or ():
         flat[i] = np.moveaxis(flat[i], -1, 1)
     got = session.run(flat)
     for i in outputs_as_nchw or ():
         got[i] = np.moveaxis(got[i], 1, -1)
-    double = enable_double_precision or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     reference = JaxReference(fn, {**static, **dynamic}, double=double)
     want = reference.run(args)
     if len(got) != len(want):
@@ -79,11 +79,20 @@ def _concrete(position: int, value: Any) -> Any:
     return value
 
 
+def flat_arguments(args: Sequence[Any], params: Mapping[str, Any], *, double: bool = False) -> list[Array]:
+    """Arguments as the graph takes them, in its order.
+
+    Pytrees are flattened; keys become their words, complex numbers pairs; 64-bit values are narrowed as JAX does
+    unless ``double``.
+    """
+    dynamic = {k: v for k, v in params.items() if hasattr(v, "dtype")}
+    with jax.enable_x64(double):
+        return [_feed(x) for x in jax.tree_util.tree_leaves((list(args), dynamic))]
+
+
 def _feed(leaf: Any) -> Array:
-    """An argument as the graph takes it: keys as words, complex numbers as pairs, 32 bits where JAX narrows."""
     if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
-    dtype = jax.dtypes.canonicalize_dtype(array.dtype) if not hasattr(leaf, "dtype") else array.dtype
-    array = array.astype(dtype)
+    array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array

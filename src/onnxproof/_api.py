@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 import onnx
@@ -14,6 +15,7 @@ import onnx_ir as ir
 from onnxproof import targets
 from onnxproof.artifact.save import ExportMode, save
 from onnxproof.capture.layout import with_channels_first
+from onnxproof.capture.program import Eqn, Program, Var
 from onnxproof.capture.trace import capture, x64
 from onnxproof.errors import InputSpecError, OpsetError
 from onnxproof.lowering.driver import load_rules, lower
@@ -144,11 +146,11 @@ def to_onnx(
         raise InputSpecError(
             'return_mode="file" needs an output_path', way_out='For example output_path="model.onnx".'
         )
-    model = _build(
+    model = build(
         fn,
         inputs,
         input_params,
-        model_name or _name_of(fn),
+        model_name or name_of(fn),
         opset,
         double=enable_double_precision,
         names=(input_names, output_names),
@@ -157,7 +159,7 @@ def to_onnx(
         constraints=constraints,
         drop_effects=drop_effects,
         context=PassContext(opset, target, provenance=not strip_provenance),
-    )
+    ).model
     if return_mode == "ir":
         return model
     if return_mode == "file" and output_path is not None:
@@ -165,7 +167,17 @@ def to_onnx(
     return ir.to_proto(model)
 
 
-def _build(
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A finished model, the Program it came from, and the values that the Program's Vars became."""
+
+    model: ir.Model
+    program: Program
+    values: Mapping[Var, ir.Value]
+    primitives: Mapping[Var, Eqn]
+
+
+def build(
     fn: Callable[..., Any],
     inputs: Inputs,
     input_params: Mapping[str, Any] | None,
@@ -179,7 +191,7 @@ def _build(
     constraints: Sequence[str],
     drop_effects: Collection[str],
     context: PassContext,
-) -> ir.Model:
+) -> Built:
     """trace → raise → lower → passes."""
     load_composites()
     known = load_rules()
@@ -195,12 +207,14 @@ def _build(
             drop_effects=drop_effects,
         )
         program = with_channels_first(traced.program, *nchw)
-        program = raise_composites(program, opset=opset, normalization=normalization)
-        model = lower(program, opset=opset, name=name, provenance=context.provenance)
+        raised = raise_composites(program, opset=opset, normalization=normalization)
+        lowered = lower(raised, opset=opset, name=name, provenance=context.provenance)
+        model = lowered.model
         if traced.dropped:
             model.metadata_props["onnxproof.dropped_effects"] = "; ".join(traced.dropped)
         run(model, context)
-    return model
+    makers = {v: eqn for eqn in raised.eqns for v in eqn.outputs}
+    return Built(model, program, lowered.values, makers)
 
 
 @contextmanager
@@ -215,7 +229,7 @@ def _collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _name_of(fn: Callable[..., Any]) -> str:
+def name_of(fn: Callable[..., Any]) -> str:
     name = getattr(fn, "__name__", None)
     return name if isinstance(name, str) and name.isidentifier() else type(fn).__name__
 

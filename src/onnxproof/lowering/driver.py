@@ -6,13 +6,14 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxproof.capture import dims as dim_algebra
-from onnxproof.capture.program import Eqn, Program, Site, Var
+from onnxproof.capture.program import Atom, Eqn, Program, Site, Var
 from onnxproof.errors import InternalError, UnsupportedPrimitive
 from onnxproof.lowering.emit import (
     Ctx,
@@ -39,7 +40,7 @@ def load_rules() -> Mapping[str, Lowering]:
 
 
 def _is_complex(eqn: Eqn) -> bool:
-    return any(a.aval.dtype.kind == "c" for a in (*eqn.inputs, *eqn.outputs))
+    return any(a.aval.is_complex for a in (*eqn.inputs, *eqn.outputs))
 
 
 def _rule_of(eqn: Eqn) -> Lowering | None:
@@ -77,7 +78,15 @@ def check_supported(program: Program) -> None:
     )
 
 
-def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -> ir.Model:
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A model, and the value that each Var of the program's top level became."""
+
+    model: ir.Model
+    values: Mapping[Var, ir.Value]
+
+
+def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -> Lowered:
     """Lower a whole Program to a model in the core dialect.
 
     Raises:
@@ -88,9 +97,9 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
     module = Module(opset, provenance)
     inputs = []
     for var, label in zip(program.inputs, program.input_names, strict=True):
-        shape = _boundary_shape(var)
-        value = ir.Value(name=label, type=ir_type(_real(var)), shape=ir_shape(shape))
-        module.set_shape(value, shape)
+        aval = var.aval.stored
+        value = ir.Value(name=label, type=ir_type(aval.dtype), shape=ir_shape(aval.shape))
+        module.set_shape(value, aval.shape)
         inputs.append(value)
     solutions = dim_algebra.solve([v.aval.shape for v in program.inputs])
     scope = MainScope(module, inputs, solutions)
@@ -117,22 +126,21 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
         opset_imports={"": opset, **{d.function.domain: 1 for d in module.functions.values()}},
         name=name,
     )
-    return ir.Model(
+    model = ir.Model(
         graph,
         ir_version=10,
         producer_name="onnxproof",
         functions=[d.function for d in module.functions.values()],
     )
+    if taken := _complex_names(program.inputs, program.input_names):
+        model.metadata_props["onnxproof.complex_inputs"] = taken
+    if given := _complex_names(program.outputs, program.output_names):
+        model.metadata_props["onnxproof.complex_outputs"] = given
+    return Lowered(model, {v: scope.env[v] for eqn in program.eqns for v in eqn.outputs})
 
 
-def _real(var: Var) -> Any:
-    """The dtype of a value at the boundary: complex numbers are pairs of reals."""
-    dtype = var.aval.dtype
-    return {8: "float32", 16: "float64"}[dtype.itemsize] if dtype.kind == "c" else dtype
-
-
-def _boundary_shape(var: Var) -> Any:
-    return (*var.aval.shape, 2) if var.aval.dtype.kind == "c" else var.aval.shape
+def _complex_names(atoms: Sequence[Atom], names: Sequence[str]) -> str:
+    return " ".join(name for atom, name in zip(atoms, names, strict=True) if atom.aval.is_complex)
 
 
 def lower_program(program: Program, scope: Scope, nodes: list[ir.Node], site: Site | None) -> None:
@@ -159,9 +167,8 @@ def lower_program(program: Program, scope: Scope, nodes: list[ir.Node], site: Si
 
 def _check_result(ctx: Ctx, var: Var, value: ir.Value) -> None:
     """Hold each result against the aval of the source program."""
-    shape, dtype = var.aval.shape, var.aval.dtype
-    if dtype.kind == "c":
-        shape, dtype = (*shape, 2), ir_type(_real(var)).dtype.numpy()
+    stored = var.aval.stored
+    shape, dtype = stored.shape, stored.dtype
     if value.dtype is None or value.dtype.numpy() != dtype:
         raise InternalError(
             f"the lowering of {ctx.eqn.primitive} gives {value.dtype}, JAX {var.aval}", site=ctx.site

@@ -10,6 +10,8 @@ import onnx_ir as ir
 from onnxproof.lowering.emit import attribute
 from onnxproof.passes.graphs import GraphLike
 
+STANDS_FOR = "onnxproof.replaced_by"  # on a replaced value: the value that took its place
+
 Dims = tuple[int | ir.SymbolicDim, ...]
 
 
@@ -54,7 +56,15 @@ def replace_node(node: ir.Node, values: Sequence[ir.Value]) -> None:
         if old.is_graph_output():
             new.name = old.name
         ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+        old.meta[STANDS_FOR] = new
     graph_of(node).remove(node, safe=True)
+
+
+def standing(value: ir.Value) -> ir.Value:
+    """The value that stands in the graph for ``value`` after replacements."""
+    while (new := value.meta.get(STANDS_FOR)) is not None:
+        value = new
+    return value
 
 
 def only_user(value: ir.Value) -> ir.Node | None:

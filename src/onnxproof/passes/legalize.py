@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnxproof import targets
 from onnxproof.errors import IllegalForTarget
 from onnxproof.passes import legalize_logic, legalize_math, legalize_reduce, legalize_window
+from onnxproof.passes.edit import STANDS_FOR
 from onnxproof.passes.legalize_emit import Constants, DType, Emitter, dtype_of, site_of
 from onnxproof.passes.legalize_widen import Widener
 from onnxproof.targets import OpVersion, Target
@@ -180,4 +181,5 @@ def _stand_in(emitter: Emitter, old: ir.Value, new: ir.Value) -> ir.Value:
     if old.is_graph_output():
         new.name = old.name
     old.replace_all_uses_with(new, replace_graph_outputs=True)
+    old.meta[STANDS_FOR] = new
     return new

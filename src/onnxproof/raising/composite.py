@@ -155,7 +155,7 @@ class _Raiser:
         if eqn.outputs[0] in covered:
             return eqn
         composites = self.by_root.get(eqn.primitive)
-        if not composites:
+        if not composites or eqn.outputs[0].aval.is_complex:
             return eqn
         candidate = Candidate(eqn, makers)
         near = {e.primitive for e in candidate.above()}

@@ -32,9 +32,7 @@ def _remainder(x: jax.Array, *, divisor: int) -> jax.Array:
     return jnp.remainder(x, np.asarray(divisor, x.dtype))
 
 
-@composite(
-    "remainder", references=[_remainder], root="select_n", anchor="rem", specs=_literal_divisor
-)
+@composite("remainder", references=[_remainder], root="select_n", anchor="rem", specs=_literal_divisor)
 def remainder(ctx: Ctx, x: ir.Value, *, divisor: int) -> ir.Value:
     """ONNX's integer Mod takes the sign of the divisor, as Python does."""
     return ctx.op("Mod", x, ctx.like(divisor, x))
@@ -44,9 +42,7 @@ def _floor_divide(x: jax.Array, *, divisor: int) -> jax.Array:
     return jnp.floor_divide(x, np.asarray(divisor, x.dtype))
 
 
-@composite(
-    "floor_divide", references=[_floor_divide], root="select_n", anchor="rem", specs=_literal_divisor
-)
+@composite("floor_divide", references=[_floor_divide], root="select_n", anchor="rem", specs=_literal_divisor)
 def floor_divide(ctx: Ctx, x: ir.Value, *, divisor: int) -> ir.Value:
     """The truncated quotient, less one where it times the divisor has passed ``x``."""
     k = ctx.like(divisor, x)

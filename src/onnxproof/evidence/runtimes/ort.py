@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from onnxproof.errors import ArtifactError, ConformanceError
 
 if TYPE_CHECKING:
+    import onnx
     import onnxruntime
 
 Array = np.ndarray[Any, Any]
@@ -99,3 +100,46 @@ def from_ort(value: onnxruntime.OrtValue) -> Array:
     raw = ctypes.string_at(value.data_ptr(), 2 * count) if count else b""
     array = np.frombuffer(raw, np.uint16).view(ml_dtypes.bfloat16).reshape(shape)
     return array
+
+
+def run_graph(
+    model: onnx.ModelProto,
+    feed: Mapping[str, Array],
+    outputs: Sequence[str],
+    *,
+    optimized: bool,
+    disabled: Sequence[str] = (),
+) -> list[Array]:
+    """Run a graph for any of its values, not its outputs only.
+
+    Args:
+        feed: inputs by name.
+        outputs: names of values of the main graph.
+        disabled: optimizers of ONNX Runtime to leave out.
+
+    Raises:
+        ConformanceError: the runtime does not load the graph, or fails on it.
+    """
+    import onnx
+    import onnxruntime as ort
+
+    graph = onnx.ModelProto()
+    graph.CopyFrom(model)
+    told = {o.name for o in graph.graph.output}
+    graph.graph.output.extend(onnx.ValueInfoProto(name=n) for n in dict.fromkeys(outputs) if n not in told)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
+    try:
+        session = ort.InferenceSession(
+            graph.SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=list(disabled) or None,
+        )
+        values = session.run_with_ort_values(list(outputs), {k: to_ort(v) for k, v in feed.items()})
+    except Exception as err:  # ONNX Runtime raises classes of its own, one for each status code
+        raise ConformanceError(f"ONNX Runtime fails on the graph: {err}") from err
+    return [from_ort(v) for v in values]

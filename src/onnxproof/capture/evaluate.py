@@ -1,0 +1,175 @@
+"""Run a Program in JAX, keeping every value: what each equation computes, as it is or in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.extend.core.primitives as jax_primitives
+import jax.extend.random as jax_random
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from onnxproof.capture import dims as dim_algebra
+from onnxproof.capture.normalize import BROADCASTING
+from onnxproof.capture.program import Atom, Eqn, Lit, Program, SymDim, Var
+from onnxproof.errors import UnsupportedPrimitive
+
+Values = dict[Var, Any]
+_WIDE = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
+# Bits of a float32 mean nothing in float64: these keep the dtype they were traced with.
+_BITWISE = frozenset({"bitcast_convert_type", "reduce_precision", "nextafter"})
+
+
+@lru_cache(maxsize=1)
+def _primitives() -> Mapping[str, Any]:
+    """JAX's public primitives by name."""
+    found: dict[str, Any] = {}
+    for module in (lax, lax.linalg, jax_primitives, jax_random):
+        for label in dir(module):
+            if label.endswith("_p"):
+                primitive = getattr(module, label)
+                found.setdefault(primitive.name, primitive)
+    return found
+
+
+def evaluate(
+    program: Program, inputs: Sequence[Any], *, double: bool = False
+) -> dict[Var, np.ndarray[Any, Any]]:
+    """The value of every Var that the top level of ``program`` defines.
+
+    Args:
+        inputs: one array for each input of the program, keys as words.
+        double: compute in float64: floats are widened on the way in, and dtypes of equations with them.
+
+    Raises:
+        UnsupportedPrimitive: an equation applies a primitive that JAX does not make public.
+    """
+    env = _dimensions(program, inputs)
+    kept = [v for eqn in program.eqns for v in eqn.outputs]
+
+    def run(*arrays: Any) -> list[Any]:
+        values: Values = dict(zip(program.inputs, arrays, strict=True))
+        for var, param in program.params.items():
+            values[var] = _widened(np.asarray(param.array), double)
+        _Evaluator(env, double).run(program, values)
+        return [values[v] for v in kept]
+
+    with jax.enable_x64(double or bool(jax.config.jax_enable_x64)):
+        results = jax.jit(run)(*(_widened(np.asarray(x), double) for x in inputs))
+        return {v: np.asarray(r) for v, r in zip(kept, results, strict=True)}
+
+
+def _dimensions(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
+    solutions = dim_algebra.solve([v.aval.shape for v in program.inputs])
+    return {name: (np.shape(inputs[s.input])[s.axis] - s.offset) // s.factor for name, s in solutions.items()}
+
+
+def _widened(array: Any, double: bool) -> Any:
+    wide = _WIDE.get(np.dtype(array.dtype).name) if double else None
+    return array if wide is None else array.astype(wide)
+
+
+class _Evaluator:
+    def __init__(self, env: Mapping[str, int], double: bool) -> None:
+        self.env = env
+        self.double = double
+
+    def run(self, program: Program, values: Values) -> list[Any]:
+        for eqn in program.eqns:
+            operands = [self.read(a, values) for a in eqn.inputs]
+            values.update(zip(eqn.outputs, self.apply(eqn, operands, values), strict=True))
+        return [self.read(a, values) for a in program.outputs]
+
+    def read(self, atom: Atom, values: Values) -> Any:
+        return values[atom] if isinstance(atom, Var) else _widened(_literal(atom), self.double)
+
+    def dim(self, value: Any) -> Any:
+        """A parameter with its symbolic dimensions replaced by their sizes, its dtypes by the wide ones."""
+        if isinstance(value, SymDim):
+            return dim_algebra.evaluate(value, self.env)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(self.dim, value))
+        if isinstance(value, tuple):
+            return tuple(map(self.dim, value))
+        if isinstance(value, np.dtype) and self.double:
+            return np.dtype(_WIDE.get(value.name, value))
+        return value
+
+    def body(self, program: Program, values: Values, *arguments: Any) -> list[Any]:
+        inner = dict(values)
+        inner.update(zip(program.inputs, arguments, strict=True))
+        return self.run(program, inner)
+
+    def apply(self, eqn: Eqn, operands: list[Any], values: Values) -> Sequence[Any]:
+        name, p = eqn.primitive, eqn.params
+        shape = tuple(self.dim(d) for d in eqn.outputs[0].aval.shape)
+        match name:
+            case "scan":
+                return self.scan(eqn, operands, values)
+            case "while":
+                return lax.while_loop(
+                    lambda c: self.body(p["cond"], values, *c)[0],
+                    lambda c: tuple(self.body(p["body"], values, *c)),
+                    tuple(operands),
+                )
+            case "cond":
+                branches = [lambda b=b: tuple(self.body(b, values)) for b in p["branches"]]
+                return lax.switch(operands[0].astype(np.int32), branches)  # type: ignore[no-any-return]
+            case "function":
+                return self.body(p["body"], values, *operands)
+            case "dim_as_value":
+                dtype = eqn.outputs[0].aval.dtype
+                return [jnp.asarray(dim_algebra.evaluate(p["dim"], self.env), dtype)]
+            case "reshape":
+                return [lax.reshape(operands[0], shape, self.dim(p.get("dimensions")))]
+            case "broadcast_in_dim":
+                return [lax.broadcast_in_dim(operands[0], shape, p["broadcast_dimensions"])]
+            case "iota":
+                return [lax.broadcasted_iota(self.dim(p["dtype"]), shape, p["dimension"])]
+            case "mul":
+                return [jnp.multiply(*self.broadcast(operands, shape))]
+        if name in BROADCASTING:
+            operands = self.broadcast(operands, shape)
+        elif name == "select_n":
+            which = operands[0] if not np.ndim(operands[0]) else jnp.broadcast_to(operands[0], shape)
+            operands = [which, *self.broadcast(operands[1:], shape)]
+        return self.bind(eqn, operands)
+
+    def broadcast(self, operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+        return [jnp.broadcast_to(x, shape) for x in operands]
+
+    def scan(self, eqn: Eqn, operands: list[Any], values: Values) -> Sequence[Any]:
+        p = eqn.params
+        carried = p["num_carry"]
+
+        def step(carry: tuple[Any, ...], xs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            out = self.body(p["body"], values, *carry, *xs)
+            return tuple(out[:carried]), tuple(out[carried:])
+
+        init, xs = tuple(operands[:carried]), tuple(operands[carried:])
+        carry, ys = lax.scan(step, init, xs, self.dim(p["length"]), reverse=p["reverse"])
+        return [*carry, *ys]
+
+    def bind(self, eqn: Eqn, operands: list[Any]) -> Sequence[Any]:
+        primitive = _primitives().get(eqn.primitive)
+        if primitive is None:
+            raise UnsupportedPrimitive(
+                f"{eqn.primitive} can't be run by itself: JAX does not make it public",
+                primitives=(eqn.primitive,),
+                site=eqn.site,
+            )
+        if eqn.primitive in _BITWISE:
+            operands = [x.astype(a.aval.dtype) for x, a in zip(operands, eqn.inputs, strict=True)]
+            out = primitive.bind(*operands, **dict(eqn.params))
+            return [_widened(out, self.double)]
+        params = {k: self.dim(v) for k, v in eqn.params.items()}
+        results = primitive.bind(*operands, **params)
+        return results if primitive.multiple_results else [results]
+
+
+def _literal(atom: Lit) -> np.ndarray[Any, Any]:
+    return np.asarray(atom.value, atom.aval.dtype)
