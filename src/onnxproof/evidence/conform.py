@@ -250,7 +250,7 @@ def perform(
 def _through(draft: Draft, make: Callable[[], Subject], workers: Sequence[RuntimeProcess]) -> Record:
     subject = stages.export(draft, make)
     record = draft.record()
-    if record.stages.export.status != "passed" or subject is None:
+    if record.stages.export.status != "passed":
         return record
     stages.check(draft, subject)
     record = draft.record()

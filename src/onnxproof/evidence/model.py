@@ -21,14 +21,11 @@ def check(path: Path) -> tuple[CheckDetail, onnx.ModelProto | None]:
     Weights in other files are looked for by the checker and read by nobody.
     """
     import onnx
-    from google.protobuf.message import DecodeError
 
     nothing = ShapeInference(status="not_run", error=None)
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except (DecodeError, OSError, ValueError) as err:
-        error = f"{type(err).__name__}: {err}"[:MAX_TEXT]
-        return _detail(None, error, nothing), None
+    model, unread = parsed(path)
+    if model is None:
+        return _detail(None, unread, nothing), None
     faults = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, TypeError)
     try:
         onnx.checker.check_model(str(path), full_check=True)
@@ -40,6 +37,17 @@ def check(path: Path) -> tuple[CheckDetail, onnx.ModelProto | None]:
     except (*faults, RuntimeError) as err:
         inference = ShapeInference(status="failed", error=f"{type(err).__name__}: {err}"[:MAX_TEXT])
     return _detail(model, None, inference), model
+
+
+def parsed(path: Path) -> tuple[onnx.ModelProto | None, str | None]:
+    """The model of a file, without tensors that are kept in others; or None and why it can't be read."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        return onnx.load(path, load_external_data=False), None
+    except (DecodeError, OSError, ValueError) as err:
+        return None, f"{type(err).__name__}: {err}"[:MAX_TEXT]
 
 
 def external_files(model: onnx.ModelProto) -> set[str]:

@@ -6,7 +6,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +18,7 @@ from onnxproof.errors import ArtifactError, InputSpecError
 from onnxproof.evidence import bundle
 from onnxproof.evidence.compare import DEFAULT_TOLERANCE
 from onnxproof.evidence.conform import Adapters, perform, refuse_existing
-from onnxproof.evidence.files import safe_parts
+from onnxproof.evidence.files import UnsafePath, safe_parts
 from onnxproof.evidence.profile import AD_HOC, Profile, ProfileCase, RuntimeSpec
 from onnxproof.evidence.record import CallableConfig, Exporter, Policy, Record, Tolerances
 from onnxproof.evidence.references.subject import Array, State
@@ -118,9 +120,13 @@ class _Onnx(_Plain):
     """The file itself in the reference evaluator of the onnx package."""
 
     def __init__(self, model: Any) -> None:
+        self._model = os.fspath(model) if isinstance(model, os.PathLike) else model
+
+    @cached_property
+    def _evaluator(self) -> Any:
         from onnx.reference import ReferenceEvaluator
 
-        self._evaluator = ReferenceEvaluator(os.fspath(model) if isinstance(model, os.PathLike) else model)
+        return ReferenceEvaluator(self._model)  # on first use: by then the file was checked
 
     def run(self, args: Sequence[Any]) -> list[Array]:
         feed = dict(zip(self._evaluator.input_names, self.flat(args), strict=True))
@@ -207,9 +213,11 @@ def verify(
 def place_model(model: Any, path: Path, *, copy: bool) -> None:
     """Put a model and the files that its tensors are kept in at ``path`` and beside it.
 
+    What is wrong with the model (no protobuf, tensors in files that are missing or outside its folder) is left
+    for the checker to say.
+
     Raises:
-        ArtifactError: a file is missing.
-        UnsafePath: a tensor names a file outside the model's folder.
+        ArtifactError: there is no model.
     """
     if isinstance(model, (bytes, bytearray)):
         path.write_bytes(model)
@@ -217,17 +225,17 @@ def place_model(model: Any, path: Path, *, copy: bool) -> None:
     if not isinstance(model, (str, os.PathLike)):
         path.write_bytes(model.SerializeToString())
         return
-    import onnx
-
-    from onnxproof.evidence.model import external_files
+    from onnxproof.evidence.model import external_files, parsed
 
     given = Path(model)
     if not given.is_file():
         raise ArtifactError(f"there is no file {str(given)!r}", way_out="Export the model first.")
     bundle.link_or_copy(given, path, copy=copy)
-    for location in sorted(external_files(onnx.load(given, load_external_data=False))):
-        parts = safe_parts(location)
-        bundle.link_or_copy(given.parent.joinpath(*parts), path.parent.joinpath(*parts), copy=copy)
+    proto, _ = parsed(given)
+    for location in sorted(external_files(proto)) if proto is not None else ():
+        with suppress(UnsafePath, FileNotFoundError):
+            parts = safe_parts(location)
+            bundle.link_or_copy(given.parent.joinpath(*parts), path.parent.joinpath(*parts), copy=copy)
 
 
 def _run(

@@ -141,27 +141,24 @@ def dependencies(draft: Draft, packages: Sequence[str], identified: Sequence[dic
     draft.cases = [_listed(case) for case in draft.profile.cases]
 
 
-def export(draft: Draft, make: Callable[[], Subject]) -> Subject | None:
+def export(draft: Draft, make: Callable[[], Subject]) -> Subject:
     """Make the subject and let it export itself; what it raises, warns of and changes is recorded.
 
     Raises:
         ConformanceError: the subject's weights are not those that the profile states.
     """
     path = draft.folder / draft.profile.model
-    subject: Subject | None = None
     error: str | None = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        subject = make()
+        _check_weights(draft, subject)
         try:
-            subject = make()
-            _check_weights(draft, subject)
             before = subject.state()
             subject.export(path)
             draft.state = _survived(before, subject.state())
             if not path.is_file():
                 error = f"the exporter wrote no {draft.profile.model}"
-        except ConformanceError:
-            raise
         except Exception as err:  # an exporter and a user's model may raise anything
             error = _raised(err)
     said = list(dict.fromkeys(f"{w.category.__name__}: {w.message}"[:MAX_TEXT] for w in caught))

@@ -14,6 +14,7 @@ from onnxproof.evidence.derive import settings_of, settle, settle_report
 from onnxproof.evidence.files import UnsafePath, safe_parts
 from onnxproof.evidence.profile import AD_HOC, ProfileCase, builtin, feed_forward_problems, problems_of
 from onnxproof.evidence.record import FeedForwardConfig, InputCase, Output, Record, Report, Run, Tolerances
+from onnxproof.evidence.runtimes.limits import LIMITS
 from onnxproof.evidence.signature import wrong_inputs
 from onnxproof.evidence.strict_json import StrictJsonError, canonical, parse
 
@@ -97,8 +98,9 @@ def _problems(record: Record) -> Iterator[str]:
         (f"other_runs.{i}.", run.runtime.name, run.execution.load, run.input_cases)
         for i, run in enumerate(record.other_runs)
     ]
-    for place, _, load, cases in runs:
+    for place, runtime, load, cases in runs:
         yield from _run_problems(place, load, cases, record)
+        yield from _taken_problems(place, runtime, cases, record)
     for i, run in enumerate(record.other_runs):
         yield from _same_cases(i, run, record)
 
@@ -248,6 +250,25 @@ def _run_problems(place: str, load: str, cases: list[InputCase], record: Record)
         for j, output in enumerate(case.outputs):
             for problem in _output_problems(output, record.tolerances):
                 yield f"{place}input_cases.{i}.outputs.{j}: {problem}"
+
+
+def _taken_problems(place: str, runtime: str, cases: list[InputCase], record: Record) -> Iterator[str]:
+    """Inputs that a runtime took, though the signature forbids them and the runtime is known to check it."""
+    check = record.stages.check.detail
+    unchecked = {kind for limit in LIMITS.get(runtime, ()) for kind in limit.unrefused}
+    if runtime not in LIMITS or unchecked & {"width", "rank"} or check is None or check.inputs is None:
+        return
+    for i, case in enumerate(cases):
+        if case.answer == "outputs" and case.expect == "match":
+            for port, tensor in zip(check.inputs, case.inputs, strict=False):
+                if port.shape is not None and not _fits(port.shape, tensor.shape):
+                    yield f"{place}input_cases.{i}: {runtime} took {tensor.shape} for {port.name!r} of {port.shape}"
+
+
+def _fits(dims: list[int | str], shape: list[int]) -> bool:
+    return len(dims) == len(shape) and all(
+        isinstance(d, str) or d == n for d, n in zip(dims, shape, strict=True)
+    )
 
 
 def _output_problems(output: Output, tolerances: Tolerances) -> Iterator[str]:
