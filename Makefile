@@ -10,13 +10,14 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test lint format typecheck bench lock clean
+.PHONY: help setup demo test test-torch lint format typecheck bench lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup      make $(VENV) with everything that demo and tests need"
 	@echo "make demo       train a small classifier, export it, check it, run it"
 	@echo "make test       run the tests            (ARGS=\"-k name -x\" for pytest)"
+	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
 	@echo "make lint       ruff, import contracts"
 	@echo "make format     rewrite the code as ruff formats it"
 	@echo "make typecheck  mypy --strict"
@@ -38,6 +39,17 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+# PyTorch is large, and nothing else needs it: its tests have an environment of their own.
+TORCH_VENV ?= .venv-torch
+
+$(TORCH_VENV)/.ready: pyproject.toml $(wildcard requirements/*.txt)
+	@$(PYTHON) scripts/make_venv.py $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "torch==2.13.*" "onnxscript>=0.7"
+	@touch $@
+
+test-torch: $(TORCH_VENV)/.ready
+	$(TORCH_VENV)/bin/python -m pytest tests/evidence_torch $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check

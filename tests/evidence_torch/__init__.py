@@ -1,0 +1,1 @@
+"""The two profiles of PyTorch; they run where torch is installed: ``make test-torch``."""
