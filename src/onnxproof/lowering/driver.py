@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -31,12 +30,12 @@ _READABLE = 65536  # elements of a table of indices, whose values rules may want
 _INFRASTRUCTURE = frozenset({"driver", "emit", "registry"})
 
 
-def load_rules() -> Mapping[str, Lowering]:
-    """Import every family of rules and return the table of primitives."""
+def load_rules() -> Collection[str]:
+    """Import every family of rules and return the names of the primitives that have one."""
     for module in pkgutil.iter_modules([os.path.dirname(__file__)]):
         if module.name not in _INFRASTRUCTURE:
             importlib.import_module(f"onnxproof.lowering.{module.name}")
-    return RULES
+    return RULES.keys() | COMPLEX_RULES.keys()
 
 
 def _is_complex(eqn: Eqn) -> bool:
@@ -128,7 +127,7 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
     )
     model = ir.Model(
         graph,
-        ir_version=10,
+        ir_version=_ir_version(opset, provenance),
         producer_name="onnxproof",
         functions=[d.function for d in module.functions.values()],
     )
@@ -141,6 +140,17 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
 
 def _complex_names(atoms: Sequence[Atom], names: Sequence[str]) -> str:
     return " ".join(name for atom, name in zip(atoms, names, strict=True) if atom.aval.is_complex)
+
+
+def _ir_version(opset: int, provenance: bool) -> int:
+    """The lowest IR version that holds the opset; metadata of nodes needs version 10.
+
+    Older runtimes refuse versions that they don't know. The table is ``onnx.helper.OP_SET_ID_VERSION_MAP``'s, but
+    for opsets from 23 on, whose files need nothing newer than version 10.
+    """
+    if provenance or opset >= 21:
+        return 10
+    return 9 if opset >= 19 else 8
 
 
 def lower_program(program: Program, scope: Scope, nodes: list[ir.Node], site: Site | None) -> None:
