@@ -18,6 +18,7 @@ from jax import lax
 
 from onnxproof.capture.jaxprs import sub_jaxprs
 from onnxproof.capture.program import Site
+from onnxproof.capture.trailing import with_trailing
 from onnxproof.errors import UnsupportedParam
 
 _GENERATORS = {
@@ -25,6 +26,10 @@ _GENERATORS = {
     "rbg": jax_random.rbg_prng_impl,
     "unsafe_rbg": jax_random.unsafe_rbg_prng_impl,
 }
+_MOVES = frozenset(
+    """squeeze unstack concatenate split stack rev expand_dims slice dynamic_slice dynamic_update_slice reshape
+    transpose broadcast_in_dim gather select_n""".split()
+)
 DRAWS = frozenset({"random_seed", "random_split", "random_fold_in", "random_bits"})
 
 
@@ -137,37 +142,11 @@ def moved_params(eqn: Any) -> dict[str, Any] | None:
     """
     if not eqn.invars or not all(is_key(v.aval.dtype) for v in eqn.outvars):
         return None
-    params, operand, out = dict(eqn.params), eqn.invars[0].aval, eqn.outvars[0].aval
-    words = key_words(out.dtype)
-    extra = tuple(range(out.ndim, out.ndim + len(words)))
-    match eqn.primitive.name:
-        case "squeeze" | "unstack" | "concatenate" | "split" | "stack" | "rev" | "expand_dims":
-            return params
-        case "slice":
-            params["start_indices"] += (0,) * len(words)
-            params["limit_indices"] += words
-            if params["strides"] is not None:
-                params["strides"] += (1,) * len(words)
-        case "dynamic_slice":
-            params["slice_sizes"] += words
-        case "dynamic_update_slice":
-            return params
-        case "reshape":
-            params["new_sizes"] += words
-        case "transpose":
-            params["permutation"] += extra
-        case "broadcast_in_dim":
-            params["shape"] += words
-            params["broadcast_dimensions"] += extra
-        case "gather":
-            numbers = params["dimension_numbers"]
-            params["dimension_numbers"] = numbers._replace(offset_dims=numbers.offset_dims + extra)
-            params["slice_sizes"] += words
-        case "select_n" if operand.ndim == 0:
-            return params
-        case _:
-            return None
-    return params
+    if eqn.primitive.name not in _MOVES:
+        return None
+    ranks = [len(v.aval.shape) for v in eqn.invars]
+    out = eqn.outvars[0].aval
+    return with_trailing(eqn.primitive.name, eqn.params, key_words(out.dtype), ranks, out.ndim)
 
 
 def moved_indices(eqn: Any) -> list[Any]:

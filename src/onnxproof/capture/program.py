@@ -74,6 +74,20 @@ class Aval:
             total *= d
         return total
 
+    @property
+    def is_complex(self) -> bool:
+        return self.dtype.kind == "c"
+
+    @property
+    def part(self) -> Aval:
+        """The real part of a complex aval, any other aval itself."""
+        return Aval(self.shape, np.dtype(f"f{self.dtype.itemsize // 2}")) if self.is_complex else self
+
+    @property
+    def stored(self) -> Aval:
+        """As the graph holds it: complex numbers are a trailing axis of two reals."""
+        return Aval((*self.shape, 2), self.part.dtype) if self.is_complex else self
+
     def __str__(self) -> str:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 

@@ -97,7 +97,8 @@ def program_of(fn: Callable[..., Any], avals: Sequence[Aval]) -> Program:
 
     structs = [jax.ShapeDtypeStruct(tuple(map(dim, a.shape)), a.dtype) for a in avals]
     needs_x64 = any(a.dtype.itemsize == 8 and a.dtype.kind in "iuf" for a in avals)
-    with x64(needs_x64):
+    # Spellings broadcast freely, whatever the user allows in code of their own.
+    with x64(needs_x64), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         closed, shape = jax.make_jaxpr(fn, return_shape=True)(*structs)
     outputs = [str(i) for i in range(len(jax.tree_util.tree_leaves(shape)))]
     inliner = Inliner(WeightNames(None), _EVERYTHING, ())

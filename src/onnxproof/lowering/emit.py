@@ -118,6 +118,9 @@ class Scope:
         self._dims: dict[Any, ir.Value] = {}
 
     def constant(self, array: np.ndarray[Any, Any]) -> ir.Value:
+        """An initializer with this content; complex numbers are stored as pairs."""
+        if array.dtype.kind == "c":
+            array = paired(array)
         key = (array.dtype, array.shape, array.tobytes())
         value = self._constants.get(key)
         if value is None:
@@ -233,6 +236,9 @@ class Module:
         self.programs: dict[Any, Program] = {}
         self._shapes: dict[ir.Value, Shape] = {}
         self.sizes: dict[ir.Value, Dim] = {}  # scalars that hold a dimension
+        self.parts: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}  # of complex values made from parts
+        # Parts that were taken out of complex values, by the list of nodes that does it.
+        self.taken: dict[int, tuple[list[ir.Node], dict[ir.Value, tuple[ir.Value, ir.Value]]]] = {}
 
     def shape(self, value: ir.Value) -> Shape | None:
         return self._shapes.get(value)
@@ -547,6 +553,11 @@ class Ctx:
         """A Ctx for the same equation that emits into ``nodes``, which belong to ``scope``."""
         return Ctx(scope, nodes, self.eqn, self.site, self._lower)
 
+    def viewed(self, ins: Sequence[Aval], outs: Sequence[Aval], params: Mapping[str, Any]) -> Ctx:
+        """A Ctx that emits in the same place for the same primitive, but between other avals."""
+        eqn = Eqn(self.eqn.primitive, tuple(map(Var, ins)), tuple(map(Var, outs)), params, self.eqn.site)
+        return Ctx(self.scope, self.nodes, eqn, self.site, self._lower)
+
     def read(self, atom: Atom) -> ir.Value:
         """The value of an atom of the program."""
         if isinstance(atom, Var):
@@ -555,6 +566,7 @@ class Ctx:
 
     def value(self, aval: Aval) -> ir.Value:
         """A new value that no node computes: the input of a sub-graph."""
+        aval = aval.stored
         value = ir.Value(type=ir_type(aval.dtype), shape=ir_shape(aval.shape))
         self.module.set_shape(value, aval.shape)
         return value
@@ -631,18 +643,25 @@ def _unit_axes(small: Shape, big: Shape) -> list[int] | None:
     return None if rest else axes
 
 
+def paired(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Complex numbers as pairs of reals along a new last axis."""
+    return np.stack([array.real, array.imag], -1)
+
+
 def param_tensor(param: Param) -> ir.TensorProtocol:
     """A tensor that reads the weight's own memory when it is written, and keeps nothing."""
     array = param.array
-    dtype = np.dtype(array.dtype)
+    stored = Aval(tuple(int(d) for d in array.shape), np.dtype(array.dtype)).stored
+    is_complex = stored.dtype != array.dtype
 
     def read() -> ir.TensorProtocol:
-        return ir.Tensor(np.asarray(array), dtype=ir.DataType.from_numpy(dtype))
+        data = np.asarray(array)
+        return ir.Tensor(paired(data) if is_complex else data, dtype=ir.DataType.from_numpy(stored.dtype))
 
     return ir.LazyTensor(
         read,
-        dtype=ir.DataType.from_numpy(dtype),
-        shape=ir.Shape([int(d) for d in array.shape]),
+        dtype=ir.DataType.from_numpy(stored.dtype),
+        shape=ir.Shape(list(stored.shape)),
         name=param.name,
         cache=False,
     )
