@@ -222,11 +222,11 @@ def _at(tensors: Sequence[tuple[str, Array]], position: int) -> Array | None:
 
 
 def _said(answer: Mapping[str, Any], folder: Path) -> str | None:
-    """What an answer says went wrong, without the place of the bundle."""
+    """What an answer says went wrong, on one line and without the place of the bundle."""
     error = answer.get("error")
     if error is None:
         return None
-    text = str(error)
+    text = " ".join(str(error).split())
     for place in (str(folder.resolve()), str(folder)):
         text = text.replace(place, folder.name)
     return text[:MAX_TEXT]

@@ -45,7 +45,7 @@ Outcome = Literal[
 ]
 LoadAnswer = Literal["loaded", "error", "crash", "timeout", "memory", "not_run"]
 CaseName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
-CaseKind = Literal["values", "width", "rank", "dtype", "constraint"]
+CaseKind = Literal["values", "width", "rank", "scalar", "dtype", "constraint"]
 Role = Literal["model", "external-data", "sidecar", "case", "trace"]
 
 STAGES: tuple[Stage, ...] = ("dependencies", "export", "check", "load", "parity")

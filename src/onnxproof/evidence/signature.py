@@ -61,7 +61,8 @@ def _wrong(position: int, port: Port, tensor: Tensor) -> Iterator[WrongInput]:
         if fixed:
             wide = [d + (axis == fixed[-1]) for axis, d in enumerate(shape)]
             yield WrongInput(f"width-{_slug(port.name)}", "width", position, _as(tensor, shape=wide))
-        yield WrongInput(f"rank-{_slug(port.name)}", "rank", position, _as(tensor, shape=[*shape, 1]))
+        rank: CaseKind = "rank" if shape else "scalar"
+        yield WrongInput(f"{rank}-{_slug(port.name)}", rank, position, _as(tensor, shape=[*shape, 1]))
     other = "int32" if tensor.dtype != "int32" else "float32"
     yield WrongInput(f"dtype-{_slug(port.name)}", "dtype", position, _as(tensor, dtype=other))
 

@@ -33,13 +33,19 @@ _NAMES = "dimensions of one name are not compared with each other before the gra
 LIMITS: dict[str, tuple[Limit, ...]] = {
     "onnxruntime": (
         Limit("dimension-names", _NAMES, "onnxruntime 1.32.0", unrefused=frozenset({"constraint"})),
+        Limit(
+            "scalar-rank",
+            "the rank of an input that is declared a scalar is not checked",
+            "onnxruntime 1.32.0",
+            unrefused=frozenset({"scalar"}),
+        ),
     ),
     "onnx-reference": (
         Limit(
             "inputs-unchecked",
             "inputs are not held against the graph's signature",
             "onnx 1.23.2",
-            unrefused=frozenset({"width", "rank", "dtype", "constraint"}),
+            unrefused=frozenset({"width", "rank", "scalar", "dtype", "constraint"}),
         ),
     ),
     "openvino": (
