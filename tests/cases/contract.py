@@ -112,6 +112,10 @@ CASES = [
         dot(((1,), (0,)), precision=lax.DotAlgorithmPreset.F32_F32_F32),
         [f32(3, 4), f32(4, 5)],
     ),
+    Case("transposed_times_vector", lambda a, v: a.T @ v, [f32(3, 3), f32(3)], ops=["!Transpose"]),
+    Case("transposed_stack_times_vector", lambda a, v: a.mT @ v, [f32(2, 3, 3), f32(3)]),
+    Case("computed_times_vector", lambda a, v: jnp.where(a > 0, a.T, 0.0) @ v, [f32(3, 3), f32(3)]),
+    Case("moved_times_vector", lambda a, v: jnp.exp(a.transpose(1, 2, 0)) @ v, [f32(3, 3, 3), f32(3)]),
     Case("weight", lambda x: x @ W.T, [f32(2, 3, 4)], spec=[("B", "T", 4)], also=[[f32(5, 1, 4)]]),
     Case("weight_first", lambda x: jnp.einsum("ij,bj->ib", W, x), [f32(3, 4)], spec=[("B", 4)]),
     Case(

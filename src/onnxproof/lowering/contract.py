@@ -195,9 +195,8 @@ def _plain(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
     x = ctx.transpose(left.value, left.free + left.contract)
     x = ctx.reshape(x, (*left.sizes(left.free), k))
     y = ctx.transpose(right.value, right.contract + right.free)
-    columns = (product(right.sizes(right.free)),) if right.free else ()
-    y = ctx.reshape(y, (k, *columns))
-    return ctx.op("MatMul", x, y, shape=(*left.sizes(left.free), *columns))
+    n = product(right.sizes(right.free))
+    return ctx.op("MatMul", x, ctx.reshape(y, (k, n)), shape=(*left.sizes(left.free), n))
 
 
 def _from_constant(value: ir.Value) -> bool:
@@ -235,10 +234,27 @@ def _vector(ctx: Ctx, left: _Side, right: _Side) -> ir.Value | None:
             continue
         from_end = len(other.shape) - other.contract[0]
         if from_end == 1:
-            return ctx.op("MatMul", other.value, vector.value, shape=ctx.out.shape)
+            return _times_vector(ctx, other.value, vector.value)
         if from_end == 2:
             return ctx.op("MatMul", vector.value, other.value, shape=ctx.out.shape)
     return None
+
+
+def _times_vector(ctx: Ctx, rows: ir.Value, vector: ir.Value) -> ir.Value:
+    """``rows @ vector``.
+
+    ONNX Runtime fuses a Transpose, also one that it moves here from further up, with a MatMul by a vector into a
+    wrong result. So a computed operand meets the vector as a column, or from the other side.
+    """
+    node = rows.producer()
+    if node is None:
+        return ctx.op("MatMul", rows, vector, shape=ctx.out.shape)
+    if node.op_type == "Transpose" and node.inputs[0] is not None:
+        perm, rank = list(node.attributes["perm"].as_ints()), ctx.rank(rows)
+        if perm == [*range(rank - 2), rank - 1, rank - 2]:
+            return ctx.op("MatMul", vector, node.inputs[0], shape=ctx.out.shape)
+    column = ctx.op("MatMul", rows, ctx.unsqueeze(vector, [1]), shape=(*ctx.out.shape, 1))
+    return ctx.squeeze(column, [-1])
 
 
 @lowers("ragged_dot_general", group_offset=None, out_sharding=None)

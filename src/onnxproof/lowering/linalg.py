@@ -88,7 +88,10 @@ def scale_of(a: Array) -> Array:
 
 @lowers("cholesky")
 def cholesky(ctx: Ctx, a: ir.Value) -> ir.Value:
-    """Right-looking, a column at a time, from the lower triangle alone; NaN where a pivot is not positive."""
+    """Right-looking, a column at a time, from the lower triangle alone.
+
+    A pivot of 0 or below makes the whole factor NaN; a NaN of the input only what depends on it, as in LAPACK.
+    """
     return in_double(ctx, partial(each, _cholesky), a)[0]
 
 
@@ -97,12 +100,12 @@ def _cholesky(a: Array) -> Array:
 
     def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
         column = at(rest, k, 1)
-        pivot = jnp.sqrt(at(column, k))
-        column = jnp.where(rows >= k, column / pivot, 0.0)
-        return rest - column[:, None] * column, (column, pivot)
+        square = at(column, k)
+        column = jnp.where(rows >= k, column / jnp.sqrt(square), 0.0)
+        return rest - column[:, None] * column, (column, square)
 
-    _, (columns, pivots) = lax.scan(step, a, rows)
-    return jnp.where(jnp.all(pivots > 0), columns.T, jnp.nan)
+    _, (columns, squares) = lax.scan(step, a, rows)
+    return jnp.where(jnp.any(squares <= 0), jnp.nan, columns.T)
 
 
 @lowers("cholesky_update")

@@ -83,7 +83,7 @@ def _pack(r: Array, vs: Array) -> Array:
 def _unpack(a: Array, count: int) -> Array:
     """The vectors [count, m] that are stored below the diagonal of ``a``."""
     columns = a[:, :count]
-    return jnp.where(below(columns.shape), columns, jnp.eye(*columns.shape, dtype=a.dtype)).T
+    return jnp.where(below(columns.shape), columns, jnp.eye(columns.shape[0], count, dtype=a.dtype)).T
 
 
 # -- QR ---------------------------------------------------------------------------------------
@@ -98,13 +98,13 @@ def _qr(pivoting: bool, full: bool, rescale: bool, a: Array) -> Sequence[Array]:
     m, n = a.shape
     size = m if full else min(m, n)
     if m == 0 or n == 0:
-        order = (jnp.zeros((n,), jnp.int32),) if pivoting else ()
-        return jnp.eye(m, size, dtype=a.dtype), jnp.zeros((size, n), a.dtype), *order
-    scale = scale_of(a) if rescale else None
-    r, vs, taus, *order = (_factor_pivoting if pivoting else factor)(a if scale is None else a / scale)
+        empty = jnp.eye(m, size, dtype=a.dtype), jnp.zeros((size, n), a.dtype)
+        return (*empty, jnp.zeros((n,), jnp.int32)) if pivoting else empty
+    scale = scale_of(a) if rescale else 1.0
+    r, vs, taus, *order = (_factor_pivoting if pivoting else factor)(a / scale if rescale else a)
     q = apply(vs, taus, jnp.eye(m, size, dtype=a.dtype))
     r = jnp.triu(r[:size])
-    return q, r if scale is None else r * scale, *order
+    return q, r * scale if rescale else r, *order
 
 
 @lowers("geqrf")
@@ -123,7 +123,7 @@ def householder_product(ctx: Ctx, a: ir.Value, taus: ir.Value) -> ir.Value:
 
 
 def _householder_product(a: Array, taus: Array) -> Array:
-    return apply(_unpack(a, taus.shape[0]), taus, jnp.eye(*a.shape, dtype=a.dtype))
+    return apply(_unpack(a, taus.shape[0]), taus, jnp.eye(a.shape[0], a.shape[1], dtype=a.dtype))
 
 
 @lowers("ormqr")
