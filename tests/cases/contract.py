@@ -112,6 +112,17 @@ CASES = [
         dot(((1,), (0,)), precision=lax.DotAlgorithmPreset.F32_F32_F32),
         [f32(3, 4), f32(4, 5)],
     ),
+    Case(
+        "algorithm_half",
+        dot(((1,), (0,)), precision=lax.DotAlgorithmPreset.BF16_BF16_F32, preferred_element_type=np.float32),
+        [f32(3, 40).astype(BF16), f32(40, 5, seed=1).astype(BF16)],
+        rtol=1e-5,
+    ),
+    Case(
+        "attention_bfloat16",
+        jax.nn.dot_product_attention,
+        [f32(2, 5, 4, 8, seed=i).astype(BF16) for i in range(3)],
+    ),
     Case("transposed_times_vector", lambda a, v: a.T @ v, [f32(3, 3), f32(3)], ops=["!Transpose"]),
     Case("transposed_stack_times_vector", lambda a, v: a.mT @ v, [f32(2, 3, 3), f32(3)]),
     Case("computed_times_vector", lambda a, v: jnp.where(a > 0, a.T, 0.0) @ v, [f32(3, 3), f32(3)]),

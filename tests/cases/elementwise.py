@@ -120,4 +120,9 @@ CASES = [
         ops=["Sqrt", "!Pow"],
     ),
     Case("one_minus_square", lambda x: jax.grad(lambda v: jnp.arctanh(v).sum())(x), [f32(9, scale=0.1)]),
+    Case("sinc", jnp.sinc, [EDGES]),
+    Case("polyval", jnp.polyval, [f32(5), EDGES]),
+    Case("polyval_of_arrays", jnp.polyval, [f32(3, 4), f32(4, seed=1)]),
+    Case("polyval_wraps", jnp.polyval, [np.array([3, -7, 1], np.int32), whole("int32")]),
+    Case("polyval_long", jnp.polyval, [f32(12), f32(9, seed=1)]),
 ]

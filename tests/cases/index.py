@@ -431,4 +431,23 @@ _GATHERS = [
     Case("roll_shift", lambda x: jnp.roll(x, (1, -2), (0, 1)), [_X], spec=[("B + 2", 6)], also=[[_X[:3]]]),
 ]
 
-CASES = [*_SLICES, *_DYNAMIC, *_GATHERS]
+# Constant starts that may lie beyond an axis of symbolic size, which is at least 1.
+_T = ("B", "T", 4)
+_LENGTHS = [[f32(2, t, 4, seed=t)] for t in (1, 2, 3, 7)]
+_CONSTANT_STARTS = [
+    Case(name, fn, _LENGTHS[-1], spec=[_T], also=_LENGTHS)
+    for name, fn in [
+        ("slice_from_constant", lambda x: lax.dynamic_slice(x, (0, 5, 1), (x.shape[0], 1, 2))),
+        (
+            "update_at_constant",
+            lambda x: lax.dynamic_update_slice(x, jnp.ones((1, 1, 2)), (x.shape[0] - 1, 5, 1)),
+        ),
+        ("take_fills", lambda x: jnp.take(x, 2, axis=1)),
+        ("take_clips", lambda x: jnp.take(x, 2, axis=1, mode="clip")),
+        ("set_drops", lambda x: x.at[:, 5].set(1.0)),
+        ("set_row_drops", lambda x: x.at[0, 5].set(1.0)),
+        ("set_clips", lambda x: x.at[:, 5].set(1.0, mode="clip")),
+    ]
+]
+
+CASES = [*_CONSTANT_STARTS, *_SLICES, *_DYNAMIC, *_GATHERS]

@@ -20,6 +20,10 @@ _ALGORITHMS: dict[Any, np.dtype[Any]] = {
     jax.lax.DotAlgorithmPreset.F32_F32_F32: F32,
     jax.lax.DotAlgorithmPreset.F64_F64_F64: F64,
 }
+_WIDENING: dict[Any, str] = {  # operands that are of this dtype already are summed in float32
+    jax.lax.DotAlgorithmPreset.BF16_BF16_F32: "bfloat16",
+    jax.lax.DotAlgorithmPreset.F16_F16_F32: "float16",
+}
 
 
 def computing_dtype(ctx: Ctx) -> np.dtype[Any]:
@@ -113,6 +117,8 @@ def _algorithm_dtype(ctx: Ctx, precision: Any) -> np.dtype[Any] | None:
     presets = jax.lax.DotAlgorithmPreset
     if precision in _ALGORITHMS:
         return _ALGORITHMS[precision]
+    if precision in _WIDENING and all(a.dtype.name == _WIDENING[precision] for a in ctx.ins[:2]):
+        return F32
     if isinstance(precision, (presets, jax.lax.DotAlgorithm)) and precision != presets.DEFAULT:
         raise ctx.unsupported(
             f"the algorithm {precision} has no form in ONNX", way_out="Leave precision to its default."

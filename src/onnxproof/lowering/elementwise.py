@@ -265,3 +265,14 @@ def _integer_power(ctx: Ctx, x: ir.Value, y: int) -> ir.Value:
         factor = ctx.op("Mul", factor, factor)
     assert total is not None
     return total if y > 0 else ctx.op("Reciprocal", total)
+
+
+@lowers("polynomial")
+def polynomial(ctx: Ctx, x: ir.Value, *coefficients: ir.Value, unroll: int | None = None) -> ir.Value:
+    v = Num(ctx, x)
+    highest, *others = (Num(ctx, c) for c in reversed(coefficients))
+    # JAX loops over what is longer, from a total of 0, which an infinite x turns into NaN.
+    total = highest if len(coefficients) <= (8 if unroll is None else unroll) else v * 0 + highest
+    for c in others:
+        total = total * v + c
+    return total.value

@@ -195,8 +195,8 @@ class _Reader:
             indices = pick_columns(ctx, indices, order)
             axes = [axes[k] for k in order]
             return into_range(ctx, indices, axes, check=self.check, trust=self.trust,
-                              wrap=wrap, wide=wide, column=True)  # fmt: skip
-        found = into_range(ctx, indices, axes, check=True, wrap=wrap, wide=wide, column=True)
+                              wrap=wrap, wide=wide, column=True, guarded=True)  # fmt: skip
+        found = into_range(ctx, indices, axes, check=True, wrap=wrap, wide=wide, column=True, guarded=True)
         return Starts(pick_columns(ctx, found.value, order), found.ok)
 
     def _along(
@@ -209,7 +209,8 @@ class _Reader:
         batch = form.starts[:-1]
         single = len(form.map) == 1
         if size == 1 and single:
-            found = into_range(ctx, without_last(ctx, indices), form.axes, check=self.check, trust=self.trust)
+            found = into_range(ctx, without_last(ctx, indices), form.axes, check=self.check, trust=self.trust,
+                               guarded=True)  # fmt: skip
             index, ok = found.value, found.ok
         else:
             found = self._starts(indices, order, wide=size != 1)
@@ -285,7 +286,7 @@ class _Reader:
             axis, inner = plan
             size = form.window[axis]
             if inner:
-                found = into_range(ctx, without_last(ctx, indices), form.axes, check=self.check)
+                found = into_range(ctx, without_last(ctx, indices), form.axes, check=self.check, guarded=True)
                 shape: Shape = form.starts[:-1]
                 labels = [("i", i) for i in form.batch]
                 index = found.value

@@ -254,7 +254,9 @@ class _Writer:
             order = [*keyed, *(d for d in order if d not in keyed)]
             lead = len(keyed)
         x = self.ctx.transpose(x, order)
-        found = into_range(self.ctx, indices, form.axes, check=self.check, wide=True, column=True)
+        found = into_range(
+            self.ctx, indices, form.axes, check=self.check, wide=True, column=True, guarded=True
+        )
         index, update = self._tuples(found.value, update, order[:lead], order[lead:])
         if found.ok is not None:
             index, update = self._only(found.ok, index, update)
@@ -343,7 +345,7 @@ class _Writer:
         size = form.window[axis]
         source = without_last(ctx, indices) if inner else indices
         found: Starts = into_range(
-            ctx, source, form.axes, check=self.check, wide=not inner and size != 1, column=False
+            ctx, source, form.axes, check=self.check, wide=not inner and size != 1, guarded=True
         )
         index = found.value
         if not inner and size != 1:

@@ -59,6 +59,7 @@ def into_range(
     wrap: bool = True,
     wide: bool = False,
     column: bool = False,
+    guarded: bool = False,
 ) -> Starts:
     """Clamp starts to the range in which windows lie within their axes.
 
@@ -69,14 +70,16 @@ def into_range(
         wrap: the result may count from the end of the axis.
         wide: give int64, else int32 stays.
         column: the last axis is that of columns also where there is one axis only.
+        guarded: the operator that takes the starts fails on those out of range, as Slice does not: constants
+            along axes of symbolic size are left to it.
     """
     value = _index_dtype(ctx, value, axes, wide)
     dtype = ctx.dtype(value)
     known = evaluate(ctx, value)
     lasts = [a.last for a in axes]
-    if known is not None:
+    if known is not None and (guarded or trust or _is_decided(known, lasts)):
         return _known_into_range(ctx, known, lasts, check, column or len(axes) > 1)
-    distance = _from_end(ctx, value, axes[0]) if wrap and len(axes) == 1 else None
+    distance = _from_end(ctx, value, axes[0], trust) if wrap and len(axes) == 1 else None
     if distance is not None:
         return Starts(ctx.const(np.full([1] * ctx.rank(value), distance, dtype)))
     lows: list[Dim] = [0] * len(axes)
@@ -102,7 +105,7 @@ def into_range(
     return Starts(clamped, ok)
 
 
-def _from_end(ctx: Ctx, value: ir.Value, axis: Axis) -> int | None:
+def _from_end(ctx: Ctx, value: ir.Value, axis: Axis, trust: bool) -> int | None:
     """The constant start, counted from the end of an axis of symbolic size, that ``value`` is."""
     if not isinstance(axis.size, SymDim) or not isinstance(axis.window, int):
         return None
@@ -110,7 +113,10 @@ def _from_end(ctx: Ctx, value: ir.Value, axis: Axis) -> int | None:
         return None
     start = as_dimension(ctx, value)
     distance = None if start is None else dims.difference(start, axis.size)
-    return distance if distance is not None and distance <= -axis.window else None
+    if distance is None or distance > -axis.window:
+        return None
+    # A start farther from the end than its window is long may lie before the axis.
+    return distance if trust or distance == -axis.window else None
 
 
 def _index_dtype(ctx: Ctx, value: ir.Value, axes: Sequence[Axis], wide: bool) -> ir.Value:
@@ -138,8 +144,14 @@ def _within(ctx: Ctx, value: ir.Value, lows: Sequence[Dim], lasts: Sequence[Dim]
     return True
 
 
+def _is_decided(known: Array, lasts: Sequence[Dim]) -> bool:
+    """Whether it is known what constant starts come to: 0 alone lies in range of every symbolic size."""
+    parts = np.moveaxis(known, -1, 0) if len(lasts) > 1 else [known]
+    return all(not (isinstance(d, SymDim) and (p > 0).any()) for p, d in zip(parts, lasts, strict=True))
+
+
 def _known_into_range(ctx: Ctx, known: Array, lasts: Sequence[Dim], check: bool, column: bool) -> Starts:
-    """Constant starts. Along an axis of symbolic size they have to lie in range: the runtime checks."""
+    """Constant starts, clamped along the axes whose size is known."""
     limit = np.asarray([np.iinfo(np.int64).max if isinstance(d, SymDim) else d for d in lasts])
     clamped = np.clip(known, 0, np.broadcast_to(limit, known.shape) if column else limit[0])
     value = ctx.const(clamped.astype(known.dtype))

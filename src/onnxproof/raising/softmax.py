@@ -46,7 +46,8 @@ def _reduced(candidate: Candidate) -> Iterable[Variant]:
     if total is None:
         return
     x, axes = total.inputs[0].aval, tuple(total.params["axes"])
-    if axes and not any(isinstance(x.shape[a], SymDim) for a in axes):
+    # The kernel gives 0 for the mean of nothing, which is NaN.
+    if axes and not any(isinstance(x.shape[a], SymDim) or x.shape[a] == 0 for a in axes):
         yield Variant((x,), (("axes", axes), ("keepdims", reshape is not None)))
 
 
