@@ -34,7 +34,7 @@ from onnxproof.capture.program import (
     Var,
 )
 from onnxproof.capture.sites import SiteFinder, boundary_of
-from onnxproof.capture.weights import WeightNames, key_of
+from onnxproof.capture.weights import Key, WeightNames, key_of
 from onnxproof.errors import InternalError, TraceError, UnsupportedParam
 
 # Primitive → the parameter that holds its body; the body takes the equation's operands one to one.
@@ -119,7 +119,7 @@ class Inliner:
         self._drop = frozenset(drop_effects)
         self._sites = SiteFinder()
         self.params: dict[Var, Param] = {}
-        self._constants: dict[tuple[str, int], Atom] = {}
+        self._constants: dict[Key, Atom] = {}
         self._keep: list[Any] = []
         self._draws = Draws(self.params)
         self._foreign = Foreign()

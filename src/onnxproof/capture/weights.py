@@ -2,7 +2,7 @@
 
 JAX keeps the identity of arrays through tracing, so an array found by walking the callable (its own pytree,
 the object a method is bound to, partial arguments, closures, defaults and the globals it names) is the same
-object as the constant in the trace. NumPy leaves are copied, and are matched by the address of their memory.
+object as the constant in the trace. NumPy leaves are copied, and are matched by the memory that they read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,17 @@ _LIBRARIES = _OPAQUE | {"flax", "equinox", "haiku"}  # their functions hold none
 _MAX_DEPTH = 8
 
 
-def key_of(array: Any) -> tuple[str, int]:
-    """Identity of an array: the object for JAX arrays, the memory for NumPy's."""
-    if isinstance(array, np.ndarray):
-        return ("memory", array.__array_interface__["data"][0] if array.size else id(array))
+Key = tuple[Any, ...]
+
+
+def key_of(array: Any) -> Key:
+    """Identity of an array: the object for JAX arrays, for NumPy's the memory and how it is read.
+
+    ``w``, ``w[0]``, ``w.T`` and ``w.view(int)`` begin at one address.
+    """
+    if isinstance(array, np.ndarray) and array.size:
+        address = array.__array_interface__["data"][0]
+        return ("memory", address, array.shape, array.strides, array.dtype)
     return ("object", id(array))
 
 
@@ -36,11 +43,10 @@ class WeightNames:
     """Paths of the arrays that a callable holds."""
 
     def __init__(self, fn: Callable[..., Any] | None) -> None:
-        self._paths: dict[tuple[str, int], list[str]] = {}
-        self._shapes: dict[tuple[str, int], tuple[tuple[int, ...], Any]] = {}
+        self._paths: dict[Key, list[str]] = {}
         self._keep: list[Any] = []
         holding: list[tuple[str, list[tuple[tuple[str, ...], Any]]]] = []
-        known: set[tuple[str, int]] = set()
+        known: set[Key] = set()
         for name, obj in () if fn is None else _roots(fn):
             leaves = list(_leaves(obj))
             keys = {key_of(leaf) for _, leaf in leaves}
@@ -58,14 +64,12 @@ class WeightNames:
         paths = self._paths.setdefault(key, [])
         if path and path not in paths:
             paths.append(path)
-        self._shapes.setdefault(key, (tuple(leaf.shape), leaf.dtype))
         self._keep.append(leaf)
 
     def find(self, array: Any) -> Param | None:
         """The Param for ``array``, or None when the callable does not hold it under a path."""
-        key = key_of(array)
-        paths = self._paths.get(key)
-        if not paths or self._shapes[key][0] != tuple(array.shape):
+        paths = self._paths.get(key_of(array))
+        if not paths:
             return None
         return Param(paths[0], array, tuple(paths[1:]))
 
