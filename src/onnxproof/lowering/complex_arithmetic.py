@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxproof.lowering import cast, elementwise
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.pairs import Z, apply, by_parts, has_parts, pack, parts
+from onnxproof.lowering.pairs import Z, apply, by_parts, has_parts, in_computations, pack, parts
 from onnxproof.lowering.registry import ANY, lowers_complex
 
 INF = np.inf
@@ -25,17 +25,17 @@ INF = np.inf
 
 @lowers_complex("complex")
 def complex_(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
-    return pack(ctx, ctx.expand(x, ctx.out.shape), ctx.expand(y, ctx.out.shape))
+    return pack(ctx, x, y, ctx.out.shape)
 
 
 @lowers_complex("real")
 def real(ctx: Ctx, z: ir.Value) -> ir.Value:
-    return parts(ctx, z)[0]
+    return ctx.expand(parts(ctx, z)[0], ctx.out.shape)
 
 
 @lowers_complex("imag")
 def imag(ctx: Ctx, z: ir.Value) -> ir.Value:
-    return parts(ctx, z)[1]
+    return ctx.expand(parts(ctx, z)[1], ctx.out.shape)
 
 
 @lowers_complex("conj", input_dtype=ANY, _input_dtype=ANY)
@@ -45,12 +45,12 @@ def conj(ctx: Ctx, z: ir.Value) -> ir.Value:
     if not has_parts(ctx, z):
         return ctx.op("Mul", z, ctx.const([1, -1], ctx.out.part.dtype))
     re, im = parts(ctx, z)
-    return pack(ctx, re, ctx.op("Neg", im))
+    return pack(ctx, re, ctx.op("Neg", im), ctx.out.shape)
 
 
 def with_zero(ctx: Ctx, x: ir.Value) -> ir.Value:
-    """A real value, whose shape is that of the result, as a complex one."""
-    return pack(ctx, x, ctx.expand(ctx.like(0, x), ctx.out.shape))
+    """A real value as a complex one."""
+    return pack(ctx, x, ctx.like(0, x), ctx.out.shape)
 
 
 @lowers_complex("convert_element_type", weak_type=ANY, sharding=None)
@@ -58,14 +58,14 @@ def convert_element_type(ctx: Ctx, x: ir.Value, *, new_dtype: Any) -> ir.Value:
     """Part by part; a real result is the real part, a boolean one tells whether the value is not 0."""
     source, target = ctx.ins[0], ctx.out
     if source.is_complex and target.dtype == np.bool_:
-        (truth,) = apply(ctx, _nonzero, [x], {})
+        (truth,) = apply(ctx, _nonzero, [x], {}, elementwise=True)
         return truth
     if source.is_complex and target.is_complex:
         if not has_parts(ctx, x):
             return ctx.cast(x, target.part.dtype)
         re, im = (ctx.cast(v, target.part.dtype) for v in parts(ctx, x))
-        return pack(ctx, re, im)
-    number = parts(ctx, x)[0] if source.is_complex else x
+        return pack(ctx, re, im, target.shape)
+    number = ctx.expand(parts(ctx, x)[0], source.shape) if source.is_complex else x
     view = ctx.viewed([source.part], [target.part], {})
     converted = cast.convert_element_type(view, number, new_dtype=target.part.dtype)
     return with_zero(ctx, converted) if target.is_complex else converted
@@ -95,7 +95,7 @@ def iota(ctx: Ctx, *_sizes: ir.Value, dtype: Any, shape: Any, dimension: int) ->
 
 def _sum(ctx: Ctx, x: ir.Value, y: ir.Value, on_parts: Any, on_pairs: Any) -> ir.Value:
     if has_parts(ctx, x) and has_parts(ctx, y):
-        (total,) = apply(ctx, on_parts, [x, y], {})
+        (total,) = apply(ctx, on_parts, [x, y], {}, elementwise=True)
         return total
     view = ctx.viewed([a.stored for a in ctx.ins], [a.stored for a in ctx.outs], {})
     total = on_pairs(view, x, y)
@@ -113,10 +113,12 @@ def sub(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
     return _sum(ctx, x, y, _sub, elementwise.sub)
 
 
+@in_computations("add", "add_any")
 def _add(a: Z, b: Z) -> Z:
     return Z(a.re + b.re, a.im + b.im)
 
 
+@in_computations("sub")
 def _sub(a: Z, b: Z) -> Z:
     return Z(a.re - b.re, a.im - b.im)
 
@@ -126,7 +128,32 @@ def neg(ctx: Ctx, z: ir.Value) -> ir.Value:
     if not has_parts(ctx, z):
         return ctx.op("Neg", z)
     re, im = parts(ctx, z)
-    return pack(ctx, ctx.op("Neg", re), ctx.op("Neg", im))
+    return pack(ctx, ctx.op("Neg", re), ctx.op("Neg", im), ctx.out.shape)
+
+
+@in_computations("neg")
+def _neg(z: Z) -> Z:
+    return Z(-z.re, -z.im)
+
+
+@in_computations("conj")
+def _conj(z: Z) -> Z:
+    return Z(z.re, -z.im)
+
+
+@in_computations("complex")
+def _complex(re: Any, im: Any) -> Z:
+    return Z(re, im)
+
+
+@in_computations("real")
+def _real(z: Z) -> Any:
+    return z.re
+
+
+@in_computations("imag")
+def _imag(z: Z) -> Any:
+    return z.im
 
 
 @by_parts("mul", out_dtype=None)
@@ -151,6 +178,18 @@ def div(a: Z, b: Z) -> Z:
     # x / 0 is infinite (of the sign that +0.0 gives), finite / inf is 0.
     special = (size == 0) | (size == INF)
     return Z(jnp.where(special, a.re, re) / size, jnp.where(special, a.im, im) / size)
+
+
+@by_parts("polynomial")
+def polynomial(z: Z, *coefficients: Z, unroll: int | None = None) -> Z:
+    """By Horner's rule; the constant term comes first."""
+    *rest, total = coefficients
+    if len(coefficients) > (8 if unroll is None else unroll):
+        # JAX loops over what is longer, from a total of 0, which an infinite z turns into NaN.
+        total = _add(mul(z, Z(0.0, 0.0)), total)
+    for c in reversed(rest):
+        total = _add(mul(total, z), c)
+    return total
 
 
 @by_parts("integer_pow")

@@ -15,7 +15,7 @@ from onnxproof.capture.program import Aval
 from onnxproof.lowering import contract as contract
 from onnxproof.lowering import conv as conv
 from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.pairs import flat_operands, pack, under_contract_of
+from onnxproof.lowering.pairs import pack, under_contract_of, whole_parts
 
 
 @under_contract_of("dot_general")
@@ -59,9 +59,9 @@ def conv_general_dilated(
     """Three convolutions, of the sums of parts that JAX takes (C. F. Gauss)."""
     params["window_strides"] = tuple(window_strides)
     params["preferred_element_type"] = ctx.out.part.dtype
-    values, avals = flat_operands(ctx, (x, w), ctx.ins)
+    values, avals = whole_parts(ctx, (x, w), ctx.ins)
     re, im = ctx.jax(_paired_conv(tuple(sorted(params.items()))), *values, avals=avals)
-    return pack(ctx, re, im)
+    return pack(ctx, re, im, ctx.out.shape)
 
 
 @lru_cache(maxsize=256)

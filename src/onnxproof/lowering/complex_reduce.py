@@ -21,17 +21,17 @@ from onnxproof.lowering.monoid import named
 from onnxproof.lowering.pairs import (
     Z,
     apply,
-    by_parts,
+    by_whole_parts,
     flat_avals,
-    flat_operands,
     joined,
     split_program,
     trailing,
     under_contract_of,
+    whole_parts,
 )
 from onnxproof.lowering.registry import RULES
 
-INF = np.inf
+_ONE, _LEAST, _GREATEST = 1 + 0j, complex(-np.inf, -np.inf), complex(np.inf, np.inf)
 Combine = Callable[[Z, Z], Z]
 
 
@@ -48,7 +48,7 @@ def reduce(ctx: Ctx, *operands: ir.Value, jaxpr: Program, **params: Any) -> Sequ
             return _reduce.reduce(view, *operands, jaxpr=jaxpr, **params)
         sums: Sequence[ir.Value] = trailing(ctx, *operands, jaxpr=jaxpr, **params)
         return sums
-    values, avals = flat_operands(ctx, operands, ctx.ins)
+    values, avals = whole_parts(ctx, operands, ctx.ins)
     view = ctx.viewed(avals, flat_avals(ctx.outs), {})
     results = RULES[name].rule(view, *values, jaxpr=split_program(ctx, jaxpr), **params)
     return joined(ctx, results, ctx.outs)
@@ -63,57 +63,53 @@ def _reduced(z: Z, start: complex, combine: Combine, axes: Sequence[int]) -> Z:
     return Z(*lax.reduce(tuple(z), tuple(starts), step, tuple(axes)))
 
 
-@by_parts("reduce_prod", out_sharding=None)
+@by_whole_parts("reduce_prod", out_sharding=None)
 def reduce_prod(z: Z, *, axes: Sequence[int]) -> Z:
-    return _reduced(z, 1 + 0j, mul, axes)
+    return _reduced(z, _ONE, mul, axes)
 
 
-@by_parts("reduce_max", out_sharding=None)
+@by_whole_parts("reduce_max", out_sharding=None)
 def reduce_max(z: Z, *, axes: Sequence[int]) -> Z:
-    return _reduced(z, complex(-INF, -INF), max_, axes)
+    return _reduced(z, _LEAST, max_, axes)
 
 
-@by_parts("reduce_min", out_sharding=None)
+@by_whole_parts("reduce_min", out_sharding=None)
 def reduce_min(z: Z, *, axes: Sequence[int]) -> Z:
-    return _reduced(z, complex(INF, INF), min_, axes)
+    return _reduced(z, _GREATEST, min_, axes)
 
 
 # -- running reductions -------------------------------------------------------------------------------
 
 
-def _running(z: Z, combine: Combine, axis: int, reverse: bool) -> Z:
+def _running(z: Z, start: complex, combine: Combine, axis: int, reverse: bool) -> Z:
     """Logarithmically many steps over a known length, one step for each element of a symbolic one."""
-    if not isinstance(z.re.shape[axis], int):
-        ahead = Z(*(jnp.moveaxis(v, axis, 0) for v in z))
-        if reverse:
-            ahead = Z(*(v[::-1] for v in ahead))
+    if isinstance(z.re.shape[axis], int):
+        result: Z = lax.associative_scan(combine, z, reverse=reverse, axis=axis)
+        return result
 
-        def step(total: Z, item: Z) -> tuple[Z, Z]:
-            new = combine(total, item)
-            return new, new
+    def step(total: Z, item: Z) -> tuple[Z, Z]:
+        new = combine(total, item)
+        return new, new
 
-        _, rest = lax.scan(step, Z(*(v[0] for v in ahead)), Z(*(v[1:] for v in ahead)))
-        whole = Z(*(jnp.concatenate([v[:1], r]) for v, r in zip(ahead, rest, strict=True)))
-        if reverse:
-            whole = Z(*(v[::-1] for v in whole))
-        return Z(*(jnp.moveaxis(v, 0, axis) for v in whole))
-    result: Z = lax.associative_scan(combine, z, reverse=reverse, axis=axis)
-    return result
+    items = Z(*(jnp.moveaxis(v, axis, 0) for v in z))
+    first = Z(jnp.full_like(items.re[0], start.real), jnp.full_like(items.im[0], start.imag))
+    _, totals = lax.scan(step, first, items, reverse=reverse)
+    return Z(*(jnp.moveaxis(v, 0, axis) for v in totals))
 
 
-@by_parts("cumprod")
+@by_whole_parts("cumprod")
 def cumprod(z: Z, *, axis: int, reverse: bool) -> Z:
-    return _running(z, mul, axis, reverse)
+    return _running(z, _ONE, mul, axis, reverse)
 
 
-@by_parts("cummax")
+@by_whole_parts("cummax")
 def cummax(z: Z, *, axis: int, reverse: bool) -> Z:
-    return _running(z, max_, axis, reverse)
+    return _running(z, _LEAST, max_, axis, reverse)
 
 
-@by_parts("cummin")
+@by_whole_parts("cummin")
 def cummin(z: Z, *, axis: int, reverse: bool) -> Z:
-    return _running(z, min_, axis, reverse)
+    return _running(z, _GREATEST, min_, axis, reverse)
 
 
 def _windowed(name: str, start: complex, combine: Combine) -> None:
@@ -128,11 +124,11 @@ def _windowed(name: str, start: complex, combine: Combine) -> None:
             tuple(z), starts, step, window_dimensions, window_strides, padding, base_dilation, window_dilation,
         ))  # fmt: skip
 
-    by_parts(name)(rule)
+    by_whole_parts(name)(rule)
 
 
-_windowed("reduce_window_max", complex(-INF, -INF), max_)
-_windowed("reduce_window_min", complex(INF, INF), min_)
+_windowed("reduce_window_max", _LEAST, max_)
+_windowed("reduce_window_min", _GREATEST, min_)
 
 
 # -- sort ---------------------------------------------------------------------------------------------
@@ -141,7 +137,7 @@ _windowed("reduce_window_min", complex(INF, INF), min_)
 @under_contract_of("sort")
 def sort(ctx: Ctx, *operands: ir.Value, dimension: int, num_keys: int) -> Sequence[ir.Value]:
     """Lexicographic: the parts of a key are two keys."""
-    values, avals = flat_operands(ctx, operands, ctx.ins)
+    values, avals = whole_parts(ctx, operands, ctx.ins)
     view = ctx.viewed(avals, avals, {})
     keys = len(flat_avals(ctx.ins[:num_keys]))
     return joined(ctx, _sort.sort(view, *values, dimension=dimension, num_keys=keys), ctx.outs)
@@ -183,7 +179,7 @@ def _combining(primitive: str, combine: Combine) -> None:
         if dimension_numbers.operand_batching_dims:
             raise ctx.unsupported("batching dimensions on complex values")
         spelled = {"combine": combine, "numbers": dimension_numbers, "mode": mode}
-        return apply(ctx, _scattered, operands, spelled)
+        return apply(ctx, _scattered, operands, spelled, elementwise=False)
 
 
 _combining("scatter-mul", mul)

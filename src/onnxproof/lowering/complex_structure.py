@@ -19,7 +19,16 @@ from onnxproof.lowering import reduce as reduce
 from onnxproof.lowering import scatter as scatter
 from onnxproof.lowering import window as window
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.pairs import as_stored, has_parts, like_real, pack, parts, trailing, under_contract_of
+from onnxproof.lowering.pairs import (
+    as_stored,
+    has_parts,
+    like_real,
+    pack,
+    parts,
+    trailing,
+    under_contract_of,
+    whole_parts,
+)
 from onnxproof.lowering.registry import lowers_complex
 
 like_real(
@@ -59,9 +68,9 @@ def gather_(
     view = ctx.viewed([a.part for a in ctx.ins], [ctx.out.part], {})
     re, im = (
         gather.gather(view, part, indices, mode=mode, fill_value=number, **params)
-        for part, number in zip(parts(ctx, x), (fill.real, fill.imag), strict=True)
+        for part, number in zip(whole_parts(ctx, [x], ctx.ins[:1])[0], (fill.real, fill.imag), strict=True)
     )
-    return pack(ctx, re, im)
+    return pack(ctx, re, im, ctx.out.shape)
 
 
 @lowers_complex("pad")
@@ -77,9 +86,9 @@ def pad(
     view = ctx.viewed([a.part for a in ctx.ins], [ctx.out.part], {})
     re, im = (
         shape.pad(view, part, fill, padding_config=padding_config)
-        for part, fill in zip(parts(ctx, x), parts(ctx, value), strict=True)
+        for part, fill in zip(whole_parts(ctx, [x], ctx.ins[:1])[0], parts(ctx, value), strict=True)
     )
-    return pack(ctx, re, im)
+    return pack(ctx, re, im, ctx.out.shape)
 
 
 @lowers_complex("select_n")
@@ -93,4 +102,4 @@ def select_n(ctx: Ctx, which: ir.Value, *cases: ir.Value) -> ir.Value:
     view = ctx.viewed([a.part for a in ctx.ins], [ctx.out.part], {})
     sides = zip(*(parts(ctx, case) for case in cases), strict=True)
     re, im = (logic.select_n(view, which, *side) for side in sides)
-    return pack(ctx, re, im)
+    return pack(ctx, re, im, ctx.out.shape)

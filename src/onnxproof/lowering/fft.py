@@ -39,12 +39,23 @@ def fft(ctx: Ctx, x: ir.Value, *, fft_type: Any, fft_lengths: Sequence[Dim]) -> 
     first = rank - len(lengths)
     inner = list(zip(range(first, rank - 1), lengths[:-1], strict=True))
     if kind == "RFFT":
-        x = _of_reals(ctx, x, lengths[-1])
+        x = _of_reals(ctx, x, lengths[-1], lengths[-1] // 2 + 1)
     elif kind != "IRFFT" and lengths:
-        x = _last(ctx, x, lengths[-1], inverse)
+        n = lengths[-1]
+        re = _without_imaginary_part(ctx, x) if _is_product(n) else None
+        x = _last(ctx, x, n, inverse) if re is None else _of_reals(ctx, re, n, n, inverse)
     for axis, n in inner:
         x = _along(ctx, x, axis, n, inverse)
     return _to_reals(ctx, x, lengths[-1]) if kind == "IRFFT" else x
+
+
+def _without_imaginary_part(ctx: Ctx, x: ir.Value) -> ir.Value | None:
+    """The real part of a value that is known to have no other."""
+    re, im = ctx.module.parts.get(x, (None, None))
+    zero = None if im is None else ctx.constant_value(im)
+    if re is None or zero is None or zero.any() or ctx.shape(re) != (ctx.shape(x) or ())[:-1]:
+        return None
+    return re
 
 
 def _along(ctx: Ctx, x: ir.Value, axis: int, n: int, inverse: bool) -> ir.Value:
@@ -60,13 +71,18 @@ def _last(ctx: Ctx, x: ir.Value, n: int, inverse: bool) -> ir.Value:
     if n == 1:
         return x
     factor = _factor(n)
-    if n <= _MATRIX or (factor is None and n <= _PRIME):
+    if _is_product(n):
         return _product(ctx, x, _matrix(n, n, inverse), n)
     if n & (n - 1) == 0:
         return _native(ctx, x, n, inverse)
     if factor is None:
         return _by_convolution(ctx, x, n, inverse)
     return _by_factors(ctx, x, factor, n // factor, inverse)
+
+
+def _is_product(n: int) -> bool:
+    """Whether a transform of this length is one product with its matrix."""
+    return n <= _MATRIX or (n <= _PRIME and _factor(n) is None)
 
 
 def _factor(n: int) -> int | None:
@@ -107,27 +123,25 @@ def _product(ctx: Ctx, x: ir.Value, numbers: np.ndarray[Any, Any], size: int) ->
 # -- transforms of and to reals ---------------------------------------------------------------------
 
 
-def _of_reals(ctx: Ctx, x: ir.Value, n: int) -> ir.Value:
-    """``[..., n]`` to the first half, ``[..., n // 2 + 1, 2]``."""
-    half = n // 2 + 1
+def _of_reals(ctx: Ctx, x: ir.Value, n: int, size: int, inverse: bool = False) -> ir.Value:
+    """``[..., n]`` to the first ``size`` results, ``[..., size, 2]``."""
     lead = (ctx.shape(x) or ())[:-1]
-    if n <= _MATRIX or (_factor(n) is None and n <= _PRIME):
-        numbers = _matrix(n, n, False, half)
-        matrix = np.stack([numbers.real, numbers.imag], -1).reshape(n, 2 * half)
-        flat = ctx.op("MatMul", x, ctx.const(matrix, ctx.dtype(x)), shape=(*lead, 2 * half))
-        return ctx.reshape(flat, (*lead, half, 2))
+    if _is_product(n):
+        numbers = _matrix(n, n, inverse, size)
+        matrix = np.stack([numbers.real, numbers.imag], -1).reshape(n, 2 * size)
+        flat = ctx.op("MatMul", x, ctx.const(matrix, ctx.dtype(x)), shape=(*lead, 2 * size))
+        return ctx.reshape(flat, (*lead, size, 2))
     if n & (n - 1) == 0:
-        return _native(ctx, ctx.unsqueeze(x, [-1]), n, False, half)
-    zero = ctx.expand(ctx.like(0, x), (*lead, n))
-    whole = _last(ctx, pack(ctx, x, zero), n, False)
-    return ctx.slice(whole, [0], [half], [-2], shape=(*lead, half, 2))
+        return _native(ctx, ctx.unsqueeze(x, [-1]), n, False, size)
+    whole = _last(ctx, pack(ctx, x, ctx.like(0, x), (*lead, n)), n, False)
+    return ctx.slice(whole, [0], [size], [-2], shape=(*lead, size, 2))
 
 
 def _to_reals(ctx: Ctx, x: ir.Value, n: int) -> ir.Value:
     """The first half, ``[..., n // 2 + 1, 2]``, to ``[..., n]``: an inverse transform with a real result."""
     half = n // 2 + 1
     lead = (ctx.shape(x) or ())[:-2]
-    if n <= _MATRIX or (_factor(n) is None and n <= _PRIME):
+    if _is_product(n):
         numbers = _matrix(half, n, True)
         numbers[1 : n - half + 1] *= 2  # with the conjugate of the other half
         matrix = np.stack([numbers.real, -numbers.imag], 1).reshape(2 * half, n)

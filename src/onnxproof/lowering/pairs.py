@@ -17,7 +17,7 @@ import jax
 import numpy as np
 import onnx_ir as ir
 
-from onnxproof.capture.program import Atom, Aval, Eqn, Lit, Program, Var
+from onnxproof.capture.program import Atom, Aval, Eqn, Lit, Program, Shape, Var
 from onnxproof.capture.trace import program_of
 from onnxproof.capture.trailing import with_trailing
 from onnxproof.lowering.emit import I64, Ctx
@@ -63,25 +63,27 @@ def has_parts(ctx: Ctx, value: ir.Value) -> bool:
     return there or ctx.constant_value(value) is not None
 
 
-def pack(ctx: Ctx, re: ir.Value, im: ir.Value) -> ir.Value:
-    """The complex value with these parts, which have the shape of the result."""
+def pack(ctx: Ctx, re: ir.Value, im: ir.Value, shape: Shape) -> ir.Value:
+    """The complex value of ``shape`` with these parts, which may be smaller as long as they broadcast to it."""
     a, b = ctx.constant_value(re), ctx.constant_value(im)
-    if a is not None and b is not None:
-        return ctx.const(np.stack(np.broadcast_arrays(a, b), -1))
-    columns = [ctx.unsqueeze(part, [-1]) for part in (re, im)]
-    shape = ctx.shape(columns[0])
-    pair = ctx.op("Concat", *columns, axis=-1, shape=None if shape is None else (*shape[:-1], 2))
+    if a is not None and b is not None and a.shape == b.shape == shape:
+        return ctx.const(np.stack([a, b], -1))
+    columns = [ctx.unsqueeze(ctx.expand(part, shape), [-1]) for part in (re, im)]
+    pair = ctx.op("Concat", *columns, axis=-1, shape=(*shape, 2))
     ctx.module.parts[pair] = (re, im)
     return pair
 
 
-def flat_operands(
+def whole_parts(
     ctx: Ctx, operands: Sequence[ir.Value], avals: Sequence[Aval]
 ) -> tuple[list[ir.Value], list[Aval]]:
-    """Operands and avals with the parts of complex ones in their place."""
+    """Operands and avals with the parts of complex ones in their place, each of the whole shape."""
     values: list[ir.Value] = []
     for value, aval in zip(operands, avals, strict=True):
-        values += parts(ctx, value) if aval.is_complex else (value,)
+        if aval.is_complex:
+            values += (ctx.expand(part, aval.shape) for part in parts(ctx, value))
+        else:
+            values.append(value)
     return values, flat_avals(avals)
 
 
@@ -91,38 +93,79 @@ def flat_avals(avals: Sequence[Aval]) -> list[Aval]:
 
 
 def joined(ctx: Ctx, values: Sequence[ir.Value], avals: Sequence[Aval]) -> list[ir.Value]:
-    """The inverse of :func:`flat_operands`."""
+    """Results from their parts: the inverse of :func:`whole_parts`, but parts may broadcast."""
     rest = iter(values)
-    return [pack(ctx, next(rest), next(rest)) if a.is_complex else next(rest) for a in avals]
+    return [
+        pack(ctx, next(rest), next(rest), a.shape) if a.is_complex else ctx.expand(next(rest), a.shape)
+        for a in avals
+    ]
 
 
 # -- rules by parts -----------------------------------------------------------------------------------
 
 
 def by_parts(*primitives: str, **neutral: Any) -> Callable[[F], F]:
-    """Register a JAX function of parts as the rule of primitives.
+    """Register an element-wise JAX function of parts as the rule of primitives.
 
     Its keyword-only arguments are the parameters that it understands, as those of any rule.
     """
 
     def decorate(fn: F) -> F:
-        @wraps(fn)  # the registry reads the parameters of ``fn``
-        def rule(ctx: Ctx, *operands: ir.Value, **params: Any) -> list[ir.Value]:
-            return apply(ctx, fn, operands, params)
-
-        lowers_complex(*primitives, **neutral)(rule)
+        _rule_of(fn, primitives, neutral, elementwise=True)
         _BY_PARTS.update(dict.fromkeys(primitives, fn))
         return fn
 
     return decorate
 
 
+def in_computations(*primitives: str) -> Callable[[F], F]:
+    """Declare what primitives, which have rules of their own, are on the parts of scalars in a computation."""
+
+    def decorate(fn: F) -> F:
+        _BY_PARTS.update(dict.fromkeys(primitives, fn))
+        return fn
+
+    return decorate
+
+
+def by_whole_parts(*primitives: str, **neutral: Any) -> Callable[[F], F]:
+    """Register any JAX function of parts as the rule of primitives, as :func:`by_parts` does."""
+
+    def decorate(fn: F) -> F:
+        _rule_of(fn, primitives, neutral, elementwise=False)
+        return fn
+
+    return decorate
+
+
+def _rule_of(
+    fn: PartsFunction, primitives: tuple[str, ...], neutral: Mapping[str, Any], elementwise: bool
+) -> None:
+    @wraps(fn)  # the registry reads the parameters of ``fn``
+    def rule(ctx: Ctx, *operands: ir.Value, **params: Any) -> list[ir.Value]:
+        return apply(ctx, fn, operands, params, elementwise)
+
+    lowers_complex(*primitives, **neutral)(rule)
+
+
 def apply(
-    ctx: Ctx, fn: PartsFunction, operands: Sequence[ir.Value], params: Mapping[str, Any]
+    ctx: Ctx,
+    fn: PartsFunction,
+    operands: Sequence[ir.Value],
+    params: Mapping[str, Any],
+    elementwise: bool,
 ) -> list[ir.Value]:
     """Lower a function of parts on the operands of the equation."""
-    values, avals = flat_operands(ctx, operands, ctx.ins)
     spelled = _flat(fn, tuple(a.is_complex for a in ctx.ins), tuple(sorted(params.items())))
+    if elementwise:  # parts that are constants keep their size
+        pairs = zip(operands, ctx.ins, strict=True)
+        values = [v for x, a in pairs for v in (parts(ctx, x) if a.is_complex else (x,))]
+        avals = [
+            Aval(a.shape if (known := ctx.shape(v)) is None else known, a.dtype)
+            for v, a in zip(values, flat_avals(ctx.ins), strict=True)
+        ]
+    else:
+        values, avals = whole_parts(ctx, operands, ctx.ins)
     return joined(ctx, ctx.jax(spelled, *values, avals=avals), ctx.outs)
 
 
