@@ -90,6 +90,29 @@ def _tridiagonal(lower: bool, a: Array) -> tuple[Array, ...]:
     return tuple(lax.linalg.tridiagonal(a, lower=lower)[:4])
 
 
+def _schur(a: Array) -> tuple[Array, ...]:
+    """What T and Z rebuild; where T has blocks; Z orthonormal."""
+    t, z = sl.schur(a)
+    return z @ t @ z.T, _gram(z), jnp.sum(jnp.diagonal(t, -1) != 0)
+
+
+def _by_size(w: Array) -> Array:
+    """Eigenvalues as a sum that no order changes: of powers, real for a real matrix."""
+    return jnp.stack([jnp.sum(w.real), jnp.sum(w.real**2 - w.imag**2), jnp.sum(jnp.abs(w.imag))])
+
+
+def _eig(a: Array) -> tuple[Array, ...]:
+    """Residuals and lengths of vectors, and invariants of the eigenvalues, as reals."""
+    w, left, right = lax.linalg.eig(a, compute_left_eigenvectors=True)
+
+    def residual(m: Array, v: Array, w: Array) -> tuple[Array, ...]:
+        re, im = v.real, v.imag
+        wr, wi = w.real[..., None, :], w.imag[..., None, :]
+        return m @ re - (re * wr - im * wi), m @ im - (re * wi + im * wr), jnp.sum(re * re + im * im, -2)
+
+    return *residual(a, right, w), *residual(a.mT, left, w.conj()), _by_size(w)
+
+
 def _triangular(options: dict[str, bool], a: Array, b: Array) -> Array:
     return lax.linalg.triangular_solve(a, b, **options)
 
@@ -115,6 +138,9 @@ CASES = [
     Case("lu_ties", lax.linalg.lu, [np.sign(f32(9, 9))]),
     Case("lu_zero_pivot", lax.linalg.lu, [ROWS], also=[[0 * ROWS], [np.ones((3, 3), np.float32)]]),
     Case("lu_symbolic", lax.linalg.lu, [f32(2, 4, 4)], spec=[("B", 4, 4)], also=[[f32(1, 4, 4)], [f32(7, 4, 4)]]),
+    Case("lu_symbolic_size", lambda a: lax.linalg.lu(a)[0], [f32(4, 4)], spec=[("N", "N")],
+         also=[[f32(1, 1)], [f32(9, 9)]], rtol=1e-4),
+    Case("inv_symbolic_size", linalg.inv, [f32(4, 4)], spec=[("N", "N")], also=[[f32(1, 1)], [f32(9, 9)]], rtol=1e-4),
     Case("lu_pivots", lambda p: lax.linalg.lu_pivots_to_permutation(p, 6),
          [np.array([[3, 4, 5], [0, 1, 2], [5, 5, 5]], np.int32)]),
     # -- triangular and tridiagonal systems
@@ -150,6 +176,7 @@ CASES = [
          also=[[0 * np.ones((4, 3), np.float32)], [f32(4, 3) * 1e30], [f32(4, 3) * 1e-30]]),
     Case("qr_extremes", lambda a: lax.linalg.qr(a)[0], [f64(4, 3) * 1e200], also=[[f64(4, 3) * 1e-200]], x64=True),
     Case("qr_symbolic", partial(_qr, full=False), [f32(2, 5, 3)], spec=[("B", 5, 3)], also=[[f32(1, 5, 3)]]),
+    Case("qr_symbolic_size", _qr, [f32(4, 4)], spec=[("N", "N")], also=[[f32(1, 1)], [f32(9, 9)]], atol=1e-5),
     Case("qr_raw", lambda a: linalg.qr(a, mode="raw"), [f32(5, 3)]),
     *(Case(f"hessenberg_{a.shape}_{a.dtype.name}", _hessenberg, [a], x64=a.dtype == np.float64)
       for a in (f32(1, 1), f32(2, 2), f32(2, 5, 5), f64(6, 6), np.zeros((2, 0, 0), np.float32)) if a.size),
@@ -161,7 +188,21 @@ CASES = [
     Case("symmetric_product", lambda a, c: lax.linalg.symmetric_product(a, c, alpha=2.0, beta=0.5),
          [f32(2, 5, 3), positive(2, 5, 5)]),
     Case("symmetric_product_alone", lambda a, c: lax.linalg.symmetric_product(a, c), [f32(5, 3), positive(5, 5)]),
-    # -- eigenvalues
+    # -- Schur form and general eigenvalues
+    *(Case(f"schur_{n}_{t.__name__}", _schur, [f64(n, n, seed=n).astype(t)], x64=t == np.float64, **BOUNDS[t])
+      for t in DTYPES for n in (1, 2, 3, 6, 15)),
+    Case("schur_special", _schur, [np.roll(np.eye(4), 1, 0)], x64=True,
+         also=[[np.zeros((4, 4))], [np.diag(np.ones(3), 1) + 2 * np.eye(4)], [np.kron(np.eye(2), [[0, 1], [-1, 0]])],
+               [np.diag([1.0, 2, 3, 4])], [positive(4, 4, dtype=float)], [f64(4, 4) * 1e100]], rtol=1e-9),
+    *(Case(f"eig_{a.shape}_{a.dtype.name}", _eig, [a], x64=a.dtype == np.float64, **BOUNDS[t])
+      for t in DTYPES
+      for a in (f64(1, 1).astype(t), f64(2, 2).astype(t), f64(2, 5, 5).astype(t), f64(12, 12).astype(t))),
+    Case("eig_special", _eig, [np.roll(np.eye(4), 1, 0)], x64=True,
+         also=[[np.zeros((4, 4))], [np.eye(4)], [np.kron(np.eye(2), [[0, 1], [-1, 0]])],
+               [positive(4, 4, dtype=float)]]),
+    Case("eigvals", linalg.eigvals, [np.array([[0, -2], [1, 0]], np.float32)],
+         also=[[np.array([[3, 1], [0, 2]], np.float32)]]),
+    # -- symmetric eigenvalues
     *(Case(f"eigh_{a.shape}_{a.dtype.name}", _eigh, [a], x64=a.dtype == np.float64, **BOUNDS[t])
       for t in DTYPES
       for a in (positive(1, 1, dtype=t), positive(2, 2, dtype=t), positive(2, 3, 5, 5, dtype=t), np.zeros((0, 0), t),
@@ -182,7 +223,8 @@ CASES = [
            x64=a.dtype == np.float64, **BOUNDS[t])
       for t in DTYPES for full in (True, False)
       for a in (f64(1, 1).astype(t), f64(4, 4).astype(t), f64(2, 7).astype(t), f64(2, 3, 9, 4).astype(t),
-                f64(3, 11).astype(t), np.zeros((0, 0), t), np.zeros((3, 0), t), np.zeros((2, 0, 3), t), np.zeros((0, 3, 2), t))),
+                f64(3, 11).astype(t), np.zeros((0, 0), t), np.zeros((3, 0), t), np.zeros((2, 0, 3), t),
+                np.zeros((0, 3, 2), t))),
     Case("svd_deficient", _svd, [spectrum(1, 1, 1, 0, 0, 0, dtype=float, symmetric=False)], x64=True,
          also=[[np.zeros((6, 6))], [np.ones((6, 6))], [np.eye(6)],
                [spectrum(2, 2, 2, 1, 1, 1e-14, dtype=float, symmetric=False)],

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import onnx_ir as ir
 from jax import lax
 
+from onnxproof.capture.program import Dim, SymDim
 from onnxproof.lowering.emit import F64, Ctx
 from onnxproof.lowering.registry import lowers
 
@@ -40,6 +41,15 @@ def in_double(ctx: Ctx, fn: Callable[..., Any], *operands: ir.Value) -> list[ir.
 
 def _is_float(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.floating))
+
+
+def known_sizes(ctx: Ctx, *sizes: Dim) -> None:
+    """Raise unless the sizes of the matrix are integers."""
+    if any(isinstance(d, SymDim) for d in sizes):
+        raise ctx.unsupported(
+            "a matrix of this symbolic size can't be lowered: the algorithm is laid out for one size",
+            "Give the last two dimensions as integers; the leading ones may be symbolic.",
+        )
 
 
 def each(fn: Callable[..., Any], *arrays: Array, ranks: Sequence[int] = (2,)) -> Any:

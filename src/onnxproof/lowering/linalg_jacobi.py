@@ -20,9 +20,8 @@ import numpy as np
 import onnx_ir as ir
 from jax import lax
 
-from onnxproof.capture.program import Dim, SymDim
 from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.linalg import Array, at, in_double, scale_of
+from onnxproof.lowering.linalg import Array, at, in_double, known_sizes, scale_of
 from onnxproof.lowering.linalg_qr import apply, factor
 from onnxproof.lowering.registry import lowers
 
@@ -82,14 +81,6 @@ def _flat(a: Array) -> tuple[Array, tuple[Any, ...]]:
     return a.reshape((math.prod(lead), *a.shape[-2:])), lead
 
 
-def _static(ctx: Ctx, *sizes: Dim) -> None:
-    if any(isinstance(d, SymDim) for d in sizes):
-        raise ctx.unsupported(
-            "a matrix of symbolic size can't be lowered: its rotations are laid out for one size",
-            "Give the last two dimensions as integers; the leading ones may be symbolic.",
-        )
-
-
 # -- symmetric eigenvalues --------------------------------------------------------------------
 
 
@@ -99,7 +90,7 @@ def eigh(
 ) -> Sequence[ir.Value]:
     """(vectors, values), ascending whether asked for or not, as on JAX's CPU; NaN where an input is not finite."""
     n = ctx.ins[0].shape[-1]
-    _static(ctx, n)
+    known_sizes(ctx, n)
     if subset_by_index not in (None, (0, n)):
         raise ctx.unsupported("a subset of the eigenvalues is not available on JAX's CPU either")
     return in_double(ctx, partial(_eigh, lower, ctx.ins[0].dtype == F64), a)
@@ -166,7 +157,7 @@ def svd(
     two algorithms are both this one.
     """
     m, n = ctx.ins[0].shape[-2:]
-    _static(ctx, m, n)
+    known_sizes(ctx, m, n)
     if subset_by_index not in (None, (0, min(int(m), int(n)))):
         raise ctx.unsupported("a subset of the singular values is not available on JAX's CPU either")
     if algorithm is not None and algorithm.name in ("JACOBI", "POLAR"):

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, below, each, in_double, indices
+from onnxproof.lowering.linalg import Array, at, below, each, in_double, indices, known_sizes
 from onnxproof.lowering.registry import lowers
 
 
@@ -20,6 +20,9 @@ def lu(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
 
     A pivot of 0 is left where it stands, as LAPACK leaves it.
     """
+    m, n = ctx.ins[0].shape[-2:]
+    if m != n:
+        known_sizes(ctx, m, n)
     return in_double(ctx, partial(each, _lu), a)
 
 
@@ -44,11 +47,11 @@ def _lu(a: Array) -> tuple[Array, Array, Array]:
         return (rest - factors[:, None] * row, live, order), (factors, row, place)
 
     start = (a, jnp.ones((m,), bool), rows)
-    (_, _, order), (factors, upper, pivots) = lax.scan(step, start, jnp.arange(min(m, n)))
+    (_, _, order), (factors, upper, pivots) = lax.scan(step, start, lax.iota(jnp.int64, min(m, n)))
     lower = at(factors, order, 1).T
     if m < n:
         lower = jnp.pad(lower, ((0, 0), (0, n - m)))
-    else:
+    elif m > n:
         upper = jnp.pad(upper, ((0, m - n), (0, 0)))
     return jnp.where(below((m, n)), lower, upper), pivots.astype(jnp.int32), order.astype(jnp.int32)
 

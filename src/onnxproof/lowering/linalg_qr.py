@@ -14,7 +14,7 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.linalg import Array, at, below, each, in_double, indices, scale_of
+from onnxproof.lowering.linalg import Array, at, below, each, in_double, indices, known_sizes, scale_of
 from onnxproof.lowering.registry import ANY, lowers
 
 
@@ -52,7 +52,7 @@ def factor(a: Array) -> tuple[Array, Array, Array]:
         v, tau = reflector(at(rest, k, 1), k)
         return reflect(rest, v, tau), (v, tau)
 
-    r, (vs, taus) = lax.scan(step, a, jnp.arange(min(a.shape)))
+    r, (vs, taus) = lax.scan(step, a, lax.iota(jnp.int64, min(a.shape)))
     return r, vs, taus
 
 
@@ -69,7 +69,7 @@ def _factor_pivoting(a: Array) -> tuple[Array, Array, Array, Array]:
         v, tau = reflector(at(rest, k, 1), k)
         return (reflect(rest, v, tau), order), (v, tau)
 
-    (r, order), (vs, taus) = lax.scan(step, (a, columns), jnp.arange(min(a.shape)))
+    (r, order), (vs, taus) = lax.scan(step, (a, columns), lax.iota(jnp.int64, min(a.shape)))
     return r, vs, taus, order.astype(jnp.int32)
 
 
@@ -91,6 +91,9 @@ def _unpack(a: Array, count: int) -> Array:
 
 @lowers("qr", use_magma=ANY)
 def qr(ctx: Ctx, a: ir.Value, *, pivoting: bool, full_matrices: bool) -> Sequence[ir.Value]:
+    m, n = ctx.ins[0].shape[-2:]
+    if m != n:
+        known_sizes(ctx, m, n)
     return in_double(ctx, partial(each, partial(_qr, pivoting, full_matrices, ctx.ins[0].dtype == F64)), a)
 
 
@@ -109,6 +112,7 @@ def _qr(pivoting: bool, full: bool, rescale: bool, a: Array) -> Sequence[Array]:
 
 @lowers("geqrf")
 def geqrf(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
+    known_sizes(ctx, *ctx.ins[0].shape[-2:])
     return in_double(ctx, partial(each, _geqrf), a)
 
 
@@ -119,6 +123,7 @@ def _geqrf(a: Array) -> tuple[Array, Array]:
 
 @lowers("householder_product")
 def householder_product(ctx: Ctx, a: ir.Value, taus: ir.Value) -> ir.Value:
+    known_sizes(ctx, *ctx.ins[0].shape[-2:])
     return in_double(ctx, partial(each, _householder_product, ranks=(2, 1)), a, taus)[0]
 
 
@@ -128,6 +133,7 @@ def _householder_product(a: Array, taus: Array) -> Array:
 
 @lowers("ormqr")
 def ormqr(ctx: Ctx, a: ir.Value, taus: ir.Value, c: ir.Value, *, left: bool, transpose: bool) -> ir.Value:
+    known_sizes(ctx, *ctx.ins[0].shape[-2:])
     fn = partial(_ormqr, left, transpose)
     return in_double(ctx, partial(each, fn, ranks=(2, 1, 2)), a, taus, c)[0]
 
@@ -142,6 +148,7 @@ def _ormqr(left: bool, transpose: bool, a: Array, taus: Array, c: Array) -> Arra
 
 @lowers("hessenberg")
 def hessenberg(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
+    known_sizes(ctx, ctx.ins[0].shape[-1])
     return in_double(ctx, partial(each, _hessenberg), a)
 
 
@@ -160,12 +167,13 @@ def reduce(a: Array) -> tuple[Array, Array, Array]:
         rest = reflect(rest, v, tau)
         return rest - (tau * (rest @ v))[:, None] * v, (v, tau)
 
-    h, (vs, taus) = lax.scan(step, a, jnp.arange(a.shape[0] - 1))
+    h, (vs, taus) = lax.scan(step, a, lax.iota(jnp.int64, a.shape[0] - 1))
     return h, vs, taus
 
 
 @lowers("tridiagonal")
 def tridiagonal(ctx: Ctx, a: ir.Value, *, lower: bool) -> Sequence[ir.Value]:
+    known_sizes(ctx, ctx.ins[0].shape[-1])
     return in_double(ctx, partial(each, _lower_tridiagonal if lower else _upper_tridiagonal), a)
 
 
