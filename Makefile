@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-torch lint format typecheck bench lock clean
+.PHONY: help setup demo test test-torch test-dask test-sign lint format typecheck bench lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,8 @@ help:
 	@echo "make demo       train a small classifier, export it, check it, run it"
 	@echo "make test       run the tests            (ARGS=\"-k name -x\" for pytest)"
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
+	@echo "make test-dask  a cluster of two workers, one of which is killed, in an environment of its own"
+	@echo "make test-sign  signatures, in an environment of their own"
 	@echo "make lint       ruff, import contracts"
 	@echo "make format     rewrite the code as ruff formats it"
 	@echo "make typecheck  mypy --strict"
@@ -50,6 +52,20 @@ $(TORCH_VENV)/.ready: pyproject.toml $(wildcard requirements/*.txt)
 
 test-torch: $(TORCH_VENV)/.ready
 	$(TORCH_VENV)/bin/python -m pytest tests/evidence_torch $(ARGS)
+
+# What only some users install, each in an environment of its own.
+DASK_VENV ?= .venv-dask
+SIGN_VENV ?= .venv-sign
+
+test-dask:
+	@$(MAKE) --no-print-directory setup VENV=$(DASK_VENV)
+	@$(DASK_VENV)/bin/python -c 'import distributed' 2>/dev/null || $(DASK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "distributed>=2025.1"
+	$(DASK_VENV)/bin/python -m pytest tests/evidence_dask $(ARGS)
+
+test-sign:
+	@$(MAKE) --no-print-directory setup VENV=$(SIGN_VENV)
+	@$(SIGN_VENV)/bin/python -c 'import model_signing, OpenSSL' 2>/dev/null || $(SIGN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "model-signing>=1.1,<2" "pyopenssl>=24"
+	$(SIGN_VENV)/bin/python -m pytest tests/evidence_sign $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check

@@ -216,13 +216,27 @@ def verify(
         Path | None, typer.Option(help="Leave a bundle of a model here.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a bundle that is there.")] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A public key, in PEM: the bundle's signature has to be its.",
+            show_default=False,
+        ),
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The signature. Default: BUNDLE.sig.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
     debug: Debug = False,
 ) -> None:
     """Run the evidence of a bundle again, or make some for a model."""
     with reporting(debug):
+        from onnxproof.cli.sign import check
         from onnxproof.cli.verify import Options, run
 
+        check(target, key, signature)
         run(
             Options(
                 target=target,
@@ -233,6 +247,144 @@ def verify(
                 report=report,
                 bundle=bundle,
                 force=force,
+                as_json=as_json,
+            )
+        )
+
+
+@app.command()
+def report(
+    targets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORD|BUNDLE...",
+            help="Bundles, or files that hold a record or a report.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write one self-contained HTML page.", show_default=False),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.", show_default=False)
+    ] = None,
+    statement: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write in-toto statements, one on each line.", show_default=False),
+    ] = None,
+    test_result: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write in-toto statements with the test-result predicate, one on each line.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[
+        Literal["text", "json", "github"],
+        typer.Option("--format", help="What to print; github prints annotations for its Actions."),
+    ] = "text",
+    debug: Debug = False,
+) -> None:
+    """Show records to people and to CI. Exits with 0 whatever they say; verify is the one that judges."""
+    with reporting(debug):
+        from onnxproof.cli.report import Options, run
+
+        run(Options(tuple(targets), output, junit, statement, test_result, form))
+
+
+@app.command()
+def sign(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", show_default=False)],
+    key: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="An elliptic-curve private key in PEM, without a password.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The signature. Default: BUNDLE.sig.", show_default=False),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Sign every file of a bundle with a key of yours; verify --key checks it."""
+    with reporting(debug):
+        from onnxproof.cli.sign import run
+
+        run(bundle, key, output)
+
+
+@app.command()
+def explain(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:NAME", help="What was exported, as export takes it.", show_default=False
+        ),
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-i", "--input", metavar="[NAME=]SHAPE[:DTYPE]", help="As export takes it.", show_default=False
+        ),
+    ] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option("--fix", metavar="NAME=VALUE", help="As export takes it.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The file at fault. Default: a fresh export.", show_default=False),
+    ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Take model and inputs from a bundle.", show_default=False),
+    ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The bundle's case. Default: the first that differs.", show_default=False
+        ),
+    ] = None,
+    size: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=SIZE", help="The size of a dimension that varies.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs drawn.")] = 0,
+    opset: Annotated[int, typer.Option(help="The ONNX opset of a fresh export.")] = 23,
+    double: Annotated[bool, typer.Option("--double", help="Compute in 64 bits.")] = False,
+    rtol: Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")] = None,
+    atol: Annotated[float | None, typer.Option(help="Absolute tolerance. Default: by dtype.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="A folder for the smallest part that still fails.", show_default=False
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Find the first value that is wrong: its primitive, its line, and whose fault it is."""
+    with reporting(debug):
+        from onnxproof.cli.explain import Options, run
+
+        run(
+            Options(
+                target=target,
+                inputs=tuple(inputs or ()),
+                fixed=tuple(fix or ()),
+                model=model,
+                bundle=bundle,
+                case=case,
+                sizes=tuple(size or ()),
+                seed=seed,
+                opset=opset,
+                double=double,
+                rtol=rtol,
+                atol=atol,
+                output=output,
                 as_json=as_json,
             )
         )

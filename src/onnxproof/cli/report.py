@@ -1,0 +1,91 @@
+"""``onnxproof report``: records as a page, as text, for CI, and as statements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from onnxproof.evidence import Record
+
+Format = Literal["text", "json", "github"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of one report."""
+
+    targets: tuple[Path, ...]
+    output: Path | None
+    junit: Path | None
+    statement: Path | None
+    test_result: Path | None
+    format: Format
+
+
+def run(options: Options) -> None:
+    """Write what was asked for, and print the records."""
+    from onnxproof.evidence.attest import evidence_statement, statement_lines, test_result_statement
+    from onnxproof.evidence.junit import junit_xml
+
+    records = [record for target in options.targets for record in read(target)]
+    if not records:
+        raise typer.BadParameter("there is no record in it", param_hint="RECORD|BUNDLE")
+    if options.output is not None:
+        from onnxproof.evidence.report import html
+
+        _write(options.output, html(records).encode())
+    if options.junit is not None:
+        _write(options.junit, junit_xml(records))
+    if options.statement is not None:
+        _write(options.statement, statement_lines([evidence_statement(r) for r in records]))
+    if options.test_result is not None:
+        _write(options.test_result, statement_lines([test_result_statement(r) for r in records]))
+    typer.echo(_text(records, options.format))
+
+
+def read(place: Path) -> list[Record]:
+    """The valid records of a bundle, or of a file that holds a record or a report.
+
+    Raises:
+        InvalidRecord, ConformanceError: there are none, or one is not valid.
+    """
+    from onnxproof.evidence.bundle import read_record_bytes
+    from onnxproof.evidence.record import REPORT_FORMAT
+    from onnxproof.evidence.strict_json import parse
+    from onnxproof.evidence.validate import InvalidRecord, read_record, validate_report
+
+    data = read_record_bytes(place)
+    value = parse(data)
+    if not isinstance(value, dict) or value.get("format") != REPORT_FORMAT:
+        return [read_record(data)]
+    if problems := validate_report(data):
+        raise InvalidRecord(problems)
+    profiles = value["profiles"]
+    assert isinstance(profiles, list)  # a valid report has them
+    return [read_record(json.dumps(p)) for p in profiles]
+
+
+def _text(records: Sequence[Record], form: Format) -> str:
+    from onnxproof.evidence.annotations import github_lines
+    from onnxproof.evidence.conform import report_of, summary_lines
+
+    if form == "github":
+        return "\n".join(github_lines(records))
+    if form == "json":
+        return json.dumps(report_of(records).as_dict(), indent=1)
+    return "\n".join(line for record in records for line in summary_lines(record))
+
+
+def _write(path: Path, data: bytes) -> None:
+    from onnxproof.evidence.files import UnsafePath, write_file
+
+    if path.is_symlink():
+        raise UnsafePath(f"{str(path)!r} is a symbolic link")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, data)

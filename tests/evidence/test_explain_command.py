@@ -1,0 +1,107 @@
+"""``onnxproof explain``: inputs drawn or from a bundle, and the bundle of the part at fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from typer.testing import CliRunner
+
+from onnxproof.cli.app import app
+from onnxproof.cli.explain import Drawn
+from tests.evidence.faulty import WEIGHT
+
+HERE = "tests.evidence.test_explain_command"
+
+
+def chain(x: Any) -> Any:
+    return jnp.sin(jnp.tanh(x @ jnp.asarray(WEIGHT)) + 1)
+
+
+def affine(x: Any) -> Any:
+    """What the bundles of :func:`made` compute."""
+    return jnp.tanh(x @ jnp.asarray(WEIGHT))
+
+
+def command(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(app, ["explain", *(str(a) for a in arguments)])
+
+
+def value(path: Path) -> Any:
+    return onnx.numpy_helper.to_array(onnx.load_tensor(path))
+
+
+@pytest.fixture
+def spoiled(tmp_path: Path) -> Path:
+    """An export of :func:`chain` whose Tanh became a Softsign."""
+    from onnxproof import to_onnx
+
+    model = to_onnx(chain, [("B", 4)])
+    (node,) = [n for n in model.graph.node if n.op_type == "Tanh"]
+    node.op_type = "Softsign"
+    onnx.save(model, tmp_path / "spoiled.onnx")
+    return tmp_path / "spoiled.onnx"
+
+
+def test_nothing_wrong() -> None:
+    done = command(f"{HERE}:chain", "-i", "x=B,4")
+    assert done.exit_code == 0, done.output
+    assert "every value agrees" in done.output
+
+
+def test_fault_of_the_exporter(spoiled: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    done = command(f"{HERE}:chain", "-i", "x=B,4", "--model", spoiled, "-o", part, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["fault"], found["primitive"]) == ("exporter", "tanh")
+    assert found["source"].startswith("tests/evidence/test_explain_command.py:")
+    model = onnx.load(part / "model.onnx")
+    assert [n.op_type for n in model.graph.node] == ["Softsign"]
+    case = part / "cases" / "fault"
+    (got,) = ort.InferenceSession(part / "model.onnx").run(
+        None, {model.graph.input[0].name: value(case / "input_0.pb")}
+    )
+    want = value(case / "output_0.pb")
+    np.testing.assert_allclose(want, np.tanh(value(case / "input_0.pb")), rtol=1e-6)
+    assert not np.allclose(got, want)
+    again = command(f"{HERE}:chain", "-i", "x=B,4", "--model", spoiled, "-o", part)
+    assert again.exit_code == 1  # what is there is not written over
+
+
+def test_inputs_of_a_bundle(made: Path) -> None:
+    done = command(f"{HERE}:affine", "-i", "x=B,4", "--bundle", made / "wrong")
+    assert done.exit_code == 0, done.output
+    assert "fault: exporter" in done.output
+    assert "computed by dot_general" in done.output
+    other = command(f"{HERE}:affine", "-i", "x=B,4", "--bundle", made / "good", "--case", "no")
+    assert other.exit_code == 2
+    both = command(f"{HERE}:chain", "--bundle", made / "good", "--model", made / "good" / "model.onnx")
+    assert both.exit_code == 2
+
+
+def test_drawn() -> None:
+    drawn = Drawn({"T": 4}, 0, double=False)
+    tree = drawn.arrays({"a": ("B", "2*T"), "b": [("C", "floordiv(T, 2)"), ()]})
+    assert tree["a"].shape == (3, 8)
+    assert tree["b"][0].shape == (5, 2)
+    assert tree["b"][1].shape == ()
+    assert tree["a"].dtype == np.float32
+    assert drawn.arrays(jax.ShapeDtypeStruct(("B",), "int8")).dtype == np.int8
+    assert drawn.arrays(jax.ShapeDtypeStruct((2,), "complex64")).dtype == np.complex64
+    key = drawn.arrays(jax.ShapeDtypeStruct((), jax.random.key(0).dtype))
+    assert jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    same = Drawn({"T": 4}, 0, double=False).arrays(("B", "2*T"))
+    np.testing.assert_array_equal(same, tree["a"])
+
+
+def test_wrong_usage() -> None:
+    assert command(f"{HERE}:chain", "-i", "x=B,4", "--size", "B").exit_code == 2
+    assert command(f"{HERE}:unheard_of", "-i", "x=B,4").exit_code == 2
