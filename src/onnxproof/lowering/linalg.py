@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -62,6 +62,18 @@ def each(fn: Callable[..., Any], *arrays: Array, ranks: Sequence[int] = (2,)) ->
     return jax.tree.map(lambda x: x.reshape((*lead, *x.shape[1:])), jax.vmap(fn)(*flat))
 
 
+@lru_cache(maxsize=256)
+def spelled(fn: Callable[..., Any], *options: Any) -> Callable[..., Any]:
+    """``fn`` with its options: the same object each time, so that one trace serves every use of a model."""
+    return partial(fn, *options)
+
+
+@lru_cache(maxsize=256)
+def mapped(fn: Callable[..., Any], *options: Any, ranks: tuple[int, ...] = (2,)) -> Callable[..., Any]:
+    """``fn``, a function of one matrix after its options, on batches of them; see :func:`each`."""
+    return partial(each, partial(fn, *options), ranks=ranks)
+
+
 def indices(x: Array, axis: int = 0) -> Array:
     """0, 1, ... along an axis."""
     return lax.iota(jnp.int64, x.shape[axis])
@@ -102,7 +114,7 @@ def cholesky(ctx: Ctx, a: ir.Value) -> ir.Value:
 
     A pivot of 0 or below makes the whole factor NaN; a NaN of the input only what depends on it, as in LAPACK.
     """
-    return in_double(ctx, partial(each, _cholesky), a)[0]
+    return in_double(ctx, mapped(_cholesky), a)[0]
 
 
 def _cholesky(a: Array) -> Array:
@@ -121,7 +133,7 @@ def _cholesky(a: Array) -> Array:
 @lowers("cholesky_update")
 def cholesky_update(ctx: Ctx, r: ir.Value, w: ir.Value) -> ir.Value:
     """The factor of ``r.T @ r + w w.T``: one Givens rotation for each row."""
-    return in_double(ctx, partial(each, _cholesky_update, ranks=(2, 1)), r, w)[0]
+    return in_double(ctx, mapped(_cholesky_update, ranks=(2, 1)), r, w)[0]
 
 
 def _cholesky_update(r: Array, w: Array) -> Array:
@@ -144,7 +156,7 @@ def _cholesky_update(r: Array, w: Array) -> Array:
 
 @lowers("symmetric_product")
 def symmetric_product(ctx: Ctx, a: ir.Value, c: ir.Value, *, alpha: float, beta: float) -> ir.Value:
-    return ctx.jax(partial(_symmetric_product, float(alpha), float(beta)), a, c)[0]
+    return ctx.jax(spelled(_symmetric_product, float(alpha), float(beta)), a, c)[0]
 
 
 def _symmetric_product(alpha: float, beta: float, a: Array, c: Array) -> Array:

@@ -8,7 +8,6 @@ its largest element is real, as LAPACK does; the matrix is not balanced first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,7 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import F32, F64, Ctx
-from onnxproof.lowering.linalg import Array, at, each, indices, known_sizes
+from onnxproof.lowering.linalg import Array, at, indices, known_sizes, mapped
 from onnxproof.lowering.linalg_schur import real_schur
 from onnxproof.lowering.registry import ANY, lowers_complex
 
@@ -35,7 +34,7 @@ def eig(
     real = F64 if aval.dtype == F64 else F32
     if 0 in aval.shape:
         return [ctx.expand(ctx.const(0, real), (*out.shape, 2)) for out in ctx.outs]
-    fn = partial(each, partial(_eig, compute_left_eigenvectors, compute_right_eigenvectors))
+    fn = mapped(_eig, compute_left_eigenvectors, compute_right_eigenvectors)
     results = ctx.jax(fn, ctx.cast(a, F64), avals=[type(aval)(aval.shape, F64)])
     return [ctx.cast(x, real) for x in results]
 

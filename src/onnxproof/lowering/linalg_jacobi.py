@@ -21,7 +21,7 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.linalg import Array, at, in_double, known_sizes, scale_of
+from onnxproof.lowering.linalg import Array, at, in_double, known_sizes, scale_of, spelled
 from onnxproof.lowering.linalg_qr import apply, factor
 from onnxproof.lowering.registry import lowers
 
@@ -93,7 +93,7 @@ def eigh(
     known_sizes(ctx, n)
     if subset_by_index not in (None, (0, n)):
         raise ctx.unsupported("a subset of the eigenvalues is not available on JAX's CPU either")
-    return in_double(ctx, partial(_eigh, lower, ctx.ins[0].dtype == F64), a)
+    return in_double(ctx, spelled(_eigh, lower, ctx.ins[0].dtype == F64), a)
 
 
 def _eigh(lower: bool, rescale: bool, a: Array) -> tuple[Array, Array]:
@@ -162,7 +162,7 @@ def svd(
         raise ctx.unsupported("a subset of the singular values is not available on JAX's CPU either")
     if algorithm is not None and algorithm.name in ("JACOBI", "POLAR"):
         raise ctx.unsupported(f"the algorithm {algorithm.name} is not available on JAX's CPU either")
-    return in_double(ctx, partial(_svd, full_matrices, compute_uv, ctx.ins[0].dtype == F64), a)
+    return in_double(ctx, spelled(_svd, full_matrices, compute_uv, ctx.ins[0].dtype == F64), a)
 
 
 def _svd(full: bool, vectors: bool, rescale: bool, a: Array) -> Sequence[Array]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import jax.numpy as jnp
 import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, below, each, in_double, indices, known_sizes
+from onnxproof.lowering.linalg import Array, at, below, in_double, indices, known_sizes, mapped
 from onnxproof.lowering.registry import lowers
 
 
@@ -23,7 +22,7 @@ def lu(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
     m, n = ctx.ins[0].shape[-2:]
     if m != n:
         known_sizes(ctx, m, n)
-    return in_double(ctx, partial(each, _lu), a)
+    return in_double(ctx, mapped(_lu), a)
 
 
 def _lu(a: Array) -> tuple[Array, Array, Array]:
@@ -58,7 +57,7 @@ def _lu(a: Array) -> tuple[Array, Array, Array]:
 
 @lowers("lu_pivots_to_permutation")
 def lu_pivots_to_permutation(ctx: Ctx, pivots: ir.Value, *, permutation_size: int) -> ir.Value:
-    fn = partial(each, partial(_permutation, permutation_size), ranks=(1,))
+    fn = mapped(_permutation, permutation_size, ranks=(1,))
     return ctx.jax(fn, pivots)[0]
 
 

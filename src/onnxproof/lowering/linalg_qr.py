@@ -7,14 +7,13 @@ factors and packed forms are LAPACK's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import jax.numpy as jnp
 import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.linalg import Array, at, below, each, in_double, indices, known_sizes, scale_of
+from onnxproof.lowering.linalg import Array, at, below, in_double, indices, known_sizes, mapped, scale_of
 from onnxproof.lowering.registry import ANY, lowers
 
 
@@ -94,7 +93,7 @@ def qr(ctx: Ctx, a: ir.Value, *, pivoting: bool, full_matrices: bool) -> Sequenc
     m, n = ctx.ins[0].shape[-2:]
     if m != n:
         known_sizes(ctx, m, n)
-    return in_double(ctx, partial(each, partial(_qr, pivoting, full_matrices, ctx.ins[0].dtype == F64)), a)
+    return in_double(ctx, mapped(_qr, pivoting, full_matrices, ctx.ins[0].dtype == F64), a)
 
 
 def _qr(pivoting: bool, full: bool, rescale: bool, a: Array) -> Sequence[Array]:
@@ -113,7 +112,7 @@ def _qr(pivoting: bool, full: bool, rescale: bool, a: Array) -> Sequence[Array]:
 @lowers("geqrf")
 def geqrf(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
     known_sizes(ctx, *ctx.ins[0].shape[-2:])
-    return in_double(ctx, partial(each, _geqrf), a)
+    return in_double(ctx, mapped(_geqrf), a)
 
 
 def _geqrf(a: Array) -> tuple[Array, Array]:
@@ -124,7 +123,7 @@ def _geqrf(a: Array) -> tuple[Array, Array]:
 @lowers("householder_product")
 def householder_product(ctx: Ctx, a: ir.Value, taus: ir.Value) -> ir.Value:
     known_sizes(ctx, *ctx.ins[0].shape[-2:])
-    return in_double(ctx, partial(each, _householder_product, ranks=(2, 1)), a, taus)[0]
+    return in_double(ctx, mapped(_householder_product, ranks=(2, 1)), a, taus)[0]
 
 
 def _householder_product(a: Array, taus: Array) -> Array:
@@ -134,8 +133,7 @@ def _householder_product(a: Array, taus: Array) -> Array:
 @lowers("ormqr")
 def ormqr(ctx: Ctx, a: ir.Value, taus: ir.Value, c: ir.Value, *, left: bool, transpose: bool) -> ir.Value:
     known_sizes(ctx, *ctx.ins[0].shape[-2:])
-    fn = partial(_ormqr, left, transpose)
-    return in_double(ctx, partial(each, fn, ranks=(2, 1, 2)), a, taus, c)[0]
+    return in_double(ctx, mapped(_ormqr, left, transpose, ranks=(2, 1, 2)), a, taus, c)[0]
 
 
 def _ormqr(left: bool, transpose: bool, a: Array, taus: Array, c: Array) -> Array:
@@ -149,7 +147,7 @@ def _ormqr(left: bool, transpose: bool, a: Array, taus: Array, c: Array) -> Arra
 @lowers("hessenberg")
 def hessenberg(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
     known_sizes(ctx, ctx.ins[0].shape[-1])
-    return in_double(ctx, partial(each, _hessenberg), a)
+    return in_double(ctx, mapped(_hessenberg), a)
 
 
 def _hessenberg(a: Array) -> tuple[Array, Array]:
@@ -174,7 +172,7 @@ def reduce(a: Array) -> tuple[Array, Array, Array]:
 @lowers("tridiagonal")
 def tridiagonal(ctx: Ctx, a: ir.Value, *, lower: bool) -> Sequence[ir.Value]:
     known_sizes(ctx, ctx.ins[0].shape[-1])
-    return in_double(ctx, partial(each, _lower_tridiagonal if lower else _upper_tridiagonal), a)
+    return in_double(ctx, mapped(_lower_tridiagonal if lower else _upper_tridiagonal), a)
 
 
 def _lower_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:

@@ -7,7 +7,6 @@ it is within rounding of its neighbours on the diagonal, so that the backward er
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, each, in_double, indices, known_sizes
+from onnxproof.lowering.linalg import Array, at, in_double, indices, known_sizes, mapped
 from onnxproof.lowering.linalg_qr import apply, reduce, reflect, reflector
 from onnxproof.lowering.registry import ANY, lowers
 
@@ -29,7 +28,7 @@ _ULP = float(np.finfo(np.float64).eps)
 def schur(ctx: Ctx, a: ir.Value, *, compute_schur_vectors: bool) -> Sequence[ir.Value]:
     """(T, Z) with blocks in LAPACK's standard form, in the order in which they come out."""
     known_sizes(ctx, ctx.ins[0].shape[-1])
-    return in_double(ctx, partial(each, partial(_schur, compute_schur_vectors)), a)
+    return in_double(ctx, mapped(_schur, compute_schur_vectors), a)
 
 
 def _schur(vectors: bool, a: Array) -> tuple[Array, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, each, in_double, indices
+from onnxproof.lowering.linalg import Array, at, in_double, indices, mapped
 from onnxproof.lowering.registry import ANY, lowers
 
 
@@ -26,8 +25,8 @@ def triangular_solve(
     unit_diagonal: bool,
 ) -> ir.Value:
     """Substitution, an unknown at a time. The other triangle, and a unit diagonal, are never looked at."""
-    fn = partial(_triangular_solve, left_side, lower, transpose_a, unit_diagonal)
-    return in_double(ctx, partial(each, fn, ranks=(2, 2)), a, b)[0]
+    fn = mapped(_triangular_solve, left_side, lower, transpose_a, unit_diagonal, ranks=(2, 2))
+    return in_double(ctx, fn, a, b)[0]
 
 
 def _triangular_solve(left: bool, lower: bool, transpose: bool, unit: bool, a: Array, b: Array) -> Array:
@@ -50,7 +49,7 @@ def _triangular_solve(left: bool, lower: bool, transpose: bool, unit: bool, a: A
 @lowers("tridiagonal_solve", perturb_singular=False)
 def tridiagonal_solve(ctx: Ctx, dl: ir.Value, d: ir.Value, du: ir.Value, b: ir.Value) -> ir.Value:
     """Elimination with row interchanges; NaN for a matrix that this shows to be singular, as from LAPACK."""
-    return in_double(ctx, partial(each, _tridiagonal_solve, ranks=(1, 1, 1, 2)), dl, d, du, b)[0]
+    return in_double(ctx, mapped(_tridiagonal_solve, ranks=(1, 1, 1, 2)), dl, d, du, b)[0]
 
 
 def _tridiagonal_solve(dl: Array, d: Array, du: Array, b: Array) -> Array:
