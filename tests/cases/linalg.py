@@ -243,6 +243,7 @@ CASES = [
           "norm_2": lambda a: linalg.norm(a, ord=2, axis=(-2, -1)), "expm": lambda a: sl.expm(a / 4),
           "norm_nuclear": lambda a: linalg.norm(a, ord="nuc", axis=(-2, -1)),
       }.items()),
+    Case("expm_grad", jax.grad(lambda a: sl.expm(a).sum()), [f32(3, 3)], rtol=1e-4),
     Case("solve", linalg.solve, [f32(5, 5), f32(5)]),
     Case("solve_batch", linalg.solve, [f32(2, 4, 4), f32(2, 4, 3)], spec=[("B", 4, 4), ("B", 4, 3)],
          also=[[f32(5, 4, 4, seed=3), f32(5, 4, 3)]], rtol=1e-4),

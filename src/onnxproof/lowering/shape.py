@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxproof.capture.program import Dim, SymDim
 from onnxproof.lowering.emit import I64, Ctx
-from onnxproof.lowering.registry import lowers
+from onnxproof.lowering.registry import ANY, lowers
 
 # A constant of up to so many elements is written out where it would else be expanded at run time.
 _WRITTEN_OUT = 256
@@ -78,6 +78,18 @@ def broadcast_in_dim(
         lined = [1 if i in added else next(sizes) for i in range(len(shape) - first)]
         return ctx.const(np.broadcast_to(known.reshape(lined), full))
     return ctx.expand(ctx.unsqueeze(x, added), shape)
+
+
+@lowers("empty", out_sharding=None, dtype=ANY)
+def empty(ctx: Ctx, *_sizes: ir.Value, shape: Sequence[Dim]) -> ir.Value:
+    """Zeros, as JAX gives on a CPU."""
+    return ctx.expand(ctx.const(0, ctx.out.dtype), shape)
+
+
+@lowers("empty2", dtype=ANY, memory_space=ANY)
+def empty2(ctx: Ctx) -> ir.Value:
+    """A scalar that nothing has written yet, which JAX makes 0."""
+    return ctx.const(0, ctx.out.dtype)
 
 
 @lowers("dim_as_value")
