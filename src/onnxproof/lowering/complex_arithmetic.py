@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxproof.lowering import cast, elementwise
+from onnxproof.lowering import shape as _shape
 from onnxproof.lowering.emit import Ctx
 from onnxproof.lowering.pairs import Z, apply, by_parts, has_parts, in_computations, pack, parts
 from onnxproof.lowering.registry import ANY, lowers_complex
@@ -84,10 +85,8 @@ def bitcast_convert_type(ctx: Ctx, x: ir.Value, *, new_dtype: Any) -> ir.Value:
 
 @lowers_complex("iota", sharding=None)
 def iota(ctx: Ctx, *_sizes: ir.Value, dtype: Any, shape: Any, dimension: int) -> ir.Value:
-    from onnxproof.lowering import shape as real_shape
-
     view = ctx.viewed([], [ctx.out.part], {})
-    return with_zero(ctx, real_shape.iota(view, dtype=dtype, shape=shape, dimension=dimension))
+    return with_zero(ctx, _shape.iota(view, dtype=dtype, shape=shape, dimension=dimension))
 
 
 # -- sums and products ------------------------------------------------------------------------------
@@ -164,6 +163,11 @@ def mul(a: Z, b: Z) -> Z:
 @by_parts("square")
 def square(z: Z) -> Z:
     return mul(z, z)
+
+
+@by_parts("one_minus_square")
+def one_minus_square(z: Z) -> Z:
+    return mul(Z(1 + z.re, z.im), Z(1 - z.re, -z.im))
 
 
 @by_parts("div")
@@ -280,6 +284,11 @@ def max_(a: Z, b: Z) -> Z:
 @by_parts("min")
 def min_(a: Z, b: Z) -> Z:
     return select(lt(a, b), a, b)
+
+
+@by_parts("clamp")
+def clamp(low: Z, z: Z, high: Z) -> Z:
+    return min_(max_(low, z), high)
 
 
 def select(which: Any, yes: Z, no: Z) -> Z:

@@ -248,6 +248,15 @@ def acosh(z: Z) -> Z:
     return Z(height, _signed(jnp.arctan2(c, z.re), z.im))
 
 
+@by_parts("atan2")
+def atan2(y: Z, x: Z) -> Z:
+    """-i log((x + iy) / sqrt(x² + y²)), as XLA has it."""
+    square_x, square_y = mul(x, x), mul(y, y)
+    size = sqrt(Z(square_x.re + square_y.re, square_x.im + square_y.im))
+    turned = log(div(Z(x.re - y.im, x.im + y.re), size))
+    return Z(turned.im, -turned.re)
+
+
 def _atanh(x: Any, y: Any) -> tuple[Any, Any]:
     """The parts of atanh(x + iy) for x >= 0."""
     far = hypot(1 - x, y)

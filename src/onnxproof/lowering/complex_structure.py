@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-# Families whose rules are used here by name have to be registered first.
 from onnxproof.capture.program import Dim
+
+# Families whose rules are used here by name have to be registered first.
 from onnxproof.lowering import bits as bits
 from onnxproof.lowering import control as control
 from onnxproof.lowering import cumulative as cumulative
 from onnxproof.lowering import function as function
-from onnxproof.lowering import gather, index, logic, shape
+from onnxproof.lowering import gather, index, logic
 from onnxproof.lowering import reduce as reduce
 from onnxproof.lowering import scatter as scatter
+from onnxproof.lowering import shape as _shape
 from onnxproof.lowering import window as window
 from onnxproof.lowering.emit import Ctx
 from onnxproof.lowering.pairs import (
@@ -37,6 +39,11 @@ like_real(
     "scatter", "scatter-add", "scatter-sub",
 )  # fmt: skip
 under_contract_of("scan", "while", "cond", "function")(as_stored)
+
+
+@under_contract_of("empty")
+def empty(ctx: Ctx, *_sizes: ir.Value, shape: Sequence[Dim]) -> ir.Value:
+    return ctx.expand(ctx.const(0, ctx.out.part.dtype), (*shape, 2))
 
 
 @lowers_complex("dynamic_slice")
@@ -82,10 +89,10 @@ def pad(
     if number is not None and number[0] == number[1]:
         view = ctx.viewed([a.stored for a in ctx.ins], [ctx.out.stored], {})
         config = (*padding_config, (0, 0, 0))
-        return shape.pad(view, x, ctx.const(number[0]), padding_config=config)
+        return _shape.pad(view, x, ctx.const(number[0]), padding_config=config)
     view = ctx.viewed([a.part for a in ctx.ins], [ctx.out.part], {})
     re, im = (
-        shape.pad(view, part, fill, padding_config=padding_config)
+        _shape.pad(view, part, fill, padding_config=padding_config)
         for part, fill in zip(whole_parts(ctx, [x], ctx.ins[:1])[0], parts(ctx, value), strict=True)
     )
     return pack(ctx, re, im, ctx.out.shape)

@@ -70,12 +70,20 @@ def le_to(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
     return _in_total_order(ctx, "LessOrEqual", x, y, ctx.op("IsNaN", y))
 
 
+@lowers("eq_to")
+def eq_to(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
+    if ctx.ins[0].dtype.kind in "biu":
+        return eq(ctx, x, y)
+    return _in_total_order(ctx, "Equal", x, y, ctx.op("And", ctx.op("IsNaN", x), ctx.op("IsNaN", y)))
+
+
 def _in_total_order(ctx: Ctx, op: str, x: ir.Value, y: ir.Value, by_nan: ir.Value) -> ir.Value:
     """-0 before +0, as their reciprocals; NaN last: searches, which compare so, make every NaN positive first."""
     one = ctx.like(1, x)
     sides = ctx.op(op, ctx.op("Div", one, x), ctx.op("Div", one, y))
     level = ctx.op("And", ctx.op("Equal", x, y), sides)
-    return ctx.op("Or", by_nan, ctx.op("Or", ctx.op("Less", x, y), level))
+    decided = level if op == "Equal" else ctx.op("Or", ctx.op("Less", x, y), level)
+    return ctx.op("Or", by_nan, decided)
 
 
 @lowers("is_finite")
