@@ -183,13 +183,22 @@ def conform(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the profiles' earlier bundles.")] = False,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="processes[:N]|dask:ADDRESS",
+            help="Run profiles, runtimes and cases as jobs, here or on a Dask cluster. Default: one after"
+            " the other.",
+            show_default=False,
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Run conformance profiles; exits with 10 to 18 by the class of the first failure."""
     with reporting(debug):
         from onnxproof.cli.conform import run
 
-        run(output, artifacts, profile or [], source_revision, force)
+        run(output, artifacts, profile or [], source_revision, force, executor)
 
 
 @app.command()

@@ -16,6 +16,7 @@ def run(
     names: Sequence[str],
     source_revision: str | None,
     force: bool,
+    executor: str | None,
 ) -> None:
     """Run the profiles (all that ship when none is named) and save the report to ``output``."""
     from onnxproof.evidence import run_profiles, save_report, summary_lines
@@ -31,7 +32,15 @@ def run(
         raise UnsafePath(f"{str(output)!r} is a symbolic link")
     with progress("running profiles") as doing:
         doing(f"running {', '.join(p.name for p in profiles)}")
-        report = run_profiles(profiles, folder, source_revision=source_revision, force=force)
+        if executor is None:
+            report = run_profiles(profiles, folder, source_revision=source_revision, force=force)
+        else:
+            from onnxproof.evidence import jobs
+
+            with jobs.pool(executor) as where:
+                report = jobs.run_profiles(
+                    profiles, folder, where, source_revision=source_revision, force=force
+                )
     output.parent.mkdir(parents=True, exist_ok=True)
     save_report(report, output)
     for record in report["profiles"]:

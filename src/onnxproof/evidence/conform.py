@@ -24,6 +24,7 @@ from onnxproof.evidence.validate import RecordLike, read_record
 
 Place = str | os.PathLike[str]
 Adapters = Mapping[str, str]
+Hearing = Callable[[Record, Path, Sequence[RuntimeProcess]], Record]
 
 
 def run_profile(
@@ -33,6 +34,7 @@ def run_profile(
     source_revision: str | None = None,
     force: bool = False,
     adapters: Adapters | None = None,
+    hear: Hearing = court.hear,
 ) -> dict[str, Any]:
     """Run one profile and leave its bundle in ``folder/<name>``.
 
@@ -41,6 +43,7 @@ def run_profile(
         source_revision: what the record says of the code; by default the git checkout it was imported from.
         force: replace a bundle that is there.
         adapters: runtimes of the caller's own, ``module:Class`` by name.
+        hear: what does load and parity, where that is not done here and now.
 
     Returns:
         The record as JSON has it. A failed stage is in the record; it is not raised.
@@ -54,7 +57,7 @@ def run_profile(
     refuse_existing(target, force)
     draft = Draft(profile, source(source_revision), target)
     packages = EXPORTER_PACKAGES.get(profile.exporter.name, ("onnx",))
-    record = perform(draft, target, packages, lambda: _subject(draft.profile), adapters or {})
+    record = perform(draft, target, packages, lambda: _subject(draft.profile), adapters or {}, hear)
     return record.as_dict()
 
 
@@ -218,10 +221,11 @@ def perform(
     packages: Sequence[str],
     make: Callable[[], Subject],
     adapters: Adapters,
+    hear: Hearing = court.hear,
 ) -> Record:
     """All five stages in a folder beside ``target``, which takes its place when they are done.
 
-    Nothing is left at ``target`` when a dependency is missing.
+    Nothing is left at ``target`` when a dependency is missing. ``hear`` does the last two.
     """
     workers = court.processes([s.name for s in draft.profile.runtimes], adapters)
     try:
@@ -234,7 +238,7 @@ def perform(
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
             draft.folder = Path(scratch) / target.name
             draft.folder.mkdir()
-            record = _through(draft, make, workers)
+            record = _through(draft, make, workers, hear)
             bundle.write_record(draft.folder, record)
             _replace(draft.folder, target, Path(scratch) / "earlier")
         return record
@@ -247,7 +251,9 @@ def perform(
             worker.stop()
 
 
-def _through(draft: Draft, make: Callable[[], Subject], workers: Sequence[RuntimeProcess]) -> Record:
+def _through(
+    draft: Draft, make: Callable[[], Subject], workers: Sequence[RuntimeProcess], hear: Hearing
+) -> Record:
     subject = stages.export(draft, make)
     record = draft.record()
     if record.stages.export.status != "passed":
@@ -256,7 +262,7 @@ def _through(draft: Draft, make: Callable[[], Subject], workers: Sequence[Runtim
     record = draft.record()
     if record.stages.check.status != "passed":
         return record
-    return court.hear(record, draft.folder, workers)
+    return hear(record, draft.folder, workers)
 
 
 def _replace(new: Path, target: Path, earlier: Path) -> None:

@@ -75,7 +75,7 @@ def hear(record: Record, folder: Path, workers: Sequence[RuntimeProcess]) -> Rec
     problems = bundle.problems_of_files(folder, record.artifacts)
     runs = [_cleared(run) for run in runs_of(record)]
     if problems:
-        return _with(record, runs, problems, ran=False)
+        return concluded(record, runs, problems, ran=False)
     with ExitStack() as stack:
         for worker in workers:
             stack.enter_context(worker)
@@ -83,13 +83,13 @@ def hear(record: Record, folder: Path, workers: Sequence[RuntimeProcess]) -> Rec
                 worker.start()
         loaded = [_load(run, worker, folder, record) for run, worker in zip(runs, workers, strict=True)]
         if any(run.execution.load != "loaded" for run in loaded):
-            return _with(record, loaded, [], ran=False)
+            return concluded(record, loaded, [], ran=False)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         heard = []
         for run, worker in zip(loaded, workers, strict=True):
             heard.append(_run_cases(run, worker, folder, record, scratch))
             worker.stop()
-    return _with(record, heard, [], ran=True)
+    return concluded(record, heard, [], ran=True)
 
 
 def _cleared(run: Run) -> Run:
@@ -108,7 +108,13 @@ def _cleared(run: Run) -> Run:
     return run.model_copy(update={"execution": NOT_LOADED, "input_cases": cases})
 
 
-def _with(record: Record, runs: Sequence[Run], problems: Sequence[str], *, ran: bool) -> Record:
+def concluded(record: Record, runs: Sequence[Run], problems: Sequence[str], *, ran: bool) -> Record:
+    """The settled record with these runs in place of its own.
+
+    Args:
+        problems: of the files; nothing was loaded when there are any.
+        ran: whether the cases were run.
+    """
     first = runs[0]
     load = Load(
         status="not_run",
