@@ -42,6 +42,17 @@ def test_allclose_joins_pairs() -> None:
     assert not matches
 
 
+def test_channels_first() -> None:
+    def model(z: jax.Array) -> jax.Array:
+        return z * 2j
+
+    images, first = c64(2, 4, 5, 3), {"inputs_as_nchw": [0], "outputs_as_nchw": [0]}
+    exported = to_onnx(model, [images], **first)
+    dims = [d.dim_value for d in exported.graph.input[0].type.tensor_type.shape.dim]
+    assert dims == [2, 3, 4, 5, 2]
+    assert allclose(model, exported, [images], **first)[0]
+
+
 def test_complex_weights_keep_their_name() -> None:
     exported = to_onnx(lambda z: z * 2 + KERNEL[:, :7].sum(0) + (z @ KERNEL)[:, :7], [SPEC])
     assert any(t.name.startswith("KERNEL") for t in exported.graph.initializer)

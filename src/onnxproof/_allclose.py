@@ -54,18 +54,24 @@ def allclose(
     session = OrtSession(model if not isinstance(model, os.PathLike) else os.fspath(model))
     double = enable_double_precision or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     flat = flat_arguments(args, dynamic, double=double)
+    leaves = jax.tree_util.tree_leaves((args, dynamic))
     for i in inputs_as_nchw or ():
-        flat[i] = np.moveaxis(flat[i], -1, 1)
+        flat[i] = np.moveaxis(flat[i], _channels(leaves[i]), 1)
     got = session.run(flat)
-    for i in outputs_as_nchw or ():
-        got[i] = np.moveaxis(got[i], 1, -1)
     reference = JaxReference(fn, {**static, **dynamic}, double=double)
     want = reference.run(args)
     if len(got) != len(want):
         return False, f"the model has {len(got)} outputs, the callable {len(want)}"
+    for i in outputs_as_nchw or ():
+        got[i] = np.moveaxis(got[i], 1, _channels(want[i]))
     results = [difference(join_complex(g, w), w, rtol, atol) for g, w in zip(got, want, strict=True)]
     text = report(session.output_names, results, reference.oracle(args), ("ONNX Runtime", "JAX"))
     return all(r.matches for r in results), text
+
+
+def _channels(array: Any) -> int:
+    """The axis of channels in the graph's form of an array: pairs of complex numbers stand behind it."""
+    return -2 if np.iscomplexobj(array) else -1
 
 
 def _concrete(position: int, value: Any) -> Any:
