@@ -27,13 +27,16 @@ class OrtSession:
         model: path, bytes or ``ModelProto``.
         threads: intra-op threads.
         optimized: run with all graph optimizations, or with none.
+        disabled: optimizers to leave out.
 
     Raises:
         ArtifactError: the file does not exist.
         ConformanceError: ONNX Runtime refuses the model.
     """
 
-    def __init__(self, model: Any, *, threads: int = 1, optimized: bool = True) -> None:
+    def __init__(
+        self, model: Any, *, threads: int = 1, optimized: bool = True, disabled: Sequence[str] = ()
+    ) -> None:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
@@ -50,7 +53,12 @@ class OrtSession:
         elif not isinstance(model, bytes):
             source = model.SerializeToString()
         try:
-            self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(
+                source,
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=list(disabled) or None,
+            )
         except Exception as err:  # ONNX Runtime raises classes of its own, one for each status code
             raise ConformanceError(
                 f"ONNX Runtime does not load the model: {err}",
@@ -121,25 +129,12 @@ def run_graph(
         ConformanceError: the runtime does not load the graph, or fails on it.
     """
     import onnx
-    import onnxruntime as ort
 
     graph = onnx.ModelProto()
     graph.CopyFrom(model)
     told = {o.name for o in graph.graph.output}
     graph.graph.output.extend(onnx.ValueInfoProto(name=n) for n in dict.fromkeys(outputs) if n not in told)
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    levels = ort.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
-    try:
-        session = ort.InferenceSession(
-            graph.SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=list(disabled) or None,
-        )
-        values = session.run_with_ort_values(list(outputs), {k: to_ort(v) for k, v in feed.items()})
-    except Exception as err:  # ONNX Runtime raises classes of its own, one for each status code
-        raise ConformanceError(f"ONNX Runtime fails on the graph: {err}") from err
-    return [from_ort(v) for v in values]
+    session = OrtSession(graph, optimized=optimized, disabled=disabled)
+    values = session.run([feed[name] for name in session.input_names])
+    by_name = dict(zip(session.output_names, values, strict=True))
+    return [by_name[name] for name in outputs]
