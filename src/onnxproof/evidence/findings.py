@@ -120,7 +120,9 @@ def _difference(output: Output) -> str:
     text = f"output {output.name!r} differs by up to {number(output.max_abs_error)}"
     if output.worst is None:
         return text
-    return f"{text}: at {output.worst.index} it is {output.worst.got}, not {output.worst.want}"
+    return (
+        f"{text}: at {output.worst.index} it is {element(output.worst.got)}, not {element(output.worst.want)}"
+    )
 
 
 def number(value: float | str | bool | None) -> str:
@@ -128,3 +130,8 @@ def number(value: float | str | bool | None) -> str:
     if value is None:
         return "-"
     return str(value) if isinstance(value, (str, bool)) else f"{value:.3g}"
+
+
+def element(value: float | str | bool | None) -> str:
+    """An element of an array, to the digits that tell float32 values apart."""
+    return f"{value:.9g}" if isinstance(value, float) else number(value)

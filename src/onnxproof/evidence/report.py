@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import charts
 from onnxproof.evidence.court import runs_of
-from onnxproof.evidence.findings import Complaint, complaints, differs, number, run_label
+from onnxproof.evidence.findings import Complaint, complaints, differs, element, number, run_label
 from onnxproof.evidence.profile import AD_HOC
 from onnxproof.evidence.record import (
     STAGES,
@@ -122,7 +122,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "number": number,
-        "value": value,
+        "value": element,
         "bytes": human_bytes,
         "seconds": seconds,
         "shape": shape,
@@ -328,11 +328,6 @@ def _again(record: Record) -> list[str]:
 
 def _float(value: float | str | None) -> float:
     return math.inf if value in (None, "inf") else float(value or 0)
-
-
-def value(element: float | str | bool | None) -> str:
-    """An element of an array, to the digits that tell float32 values apart."""
-    return number(element) if not isinstance(element, float) else f"{element:.9g}"
 
 
 def human_bytes(count: int) -> str:
