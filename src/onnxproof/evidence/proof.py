@@ -43,7 +43,10 @@ RUNS: dict[str, tuple[RuntimeSpec, ...]] = {
         for level in ("ORT_ENABLE_ALL", "ORT_DISABLE_ALL")
     ),
     "onnx-reference": (RuntimeSpec(name="onnx-reference", provider="numpy", session={}),),
-    "openvino": (RuntimeSpec(name="openvino", provider="CPU", session={}),),
+    "openvino": (
+        # by default it may compute in bfloat16 where the processor can
+        RuntimeSpec(name="openvino", provider="CPU", session={"INFERENCE_PRECISION_HINT": "f32"}),
+    ),
 }
 DEFAULT_POLICY = Policy(refusals="signature", load_seconds=600.0, case_seconds=600.0, memory_bytes=None)
 

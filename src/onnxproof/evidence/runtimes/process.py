@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from typing import Any
 from onnxproof.errors import ConformanceError
 
 START_SECONDS = 120.0
+_END_SECONDS = 10.0  # for a process to end after it closed its output
 _MAX_LINE = 2**20
 _KILLED = -9  # by the system when memory runs out, where it was not by us
 # The worker finds modules where this process does, however its path came about.
@@ -62,6 +65,7 @@ class RuntimeProcess:
             stderr=self._errors,
             text=True,
             encoding="utf-8",
+            start_new_session=True,  # what the runtime starts ends with it
         )
         threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
 
@@ -70,11 +74,9 @@ class RuntimeProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]  # both are pipes
+        _end(process)
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # type: ignore[union-attr]  # it is a pipe; the reader closes the other one
         self._errors.close()
 
     def identify(self) -> dict[str, Any]:
@@ -123,7 +125,11 @@ class RuntimeProcess:
         return answer
 
     def _ended(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        code = process.wait()
+        try:
+            code = process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            return {"answer": "crash", "error": "the process closed its output and went on", "memory": None}
         self._errors.seek(0)
         last = self._errors.read()[-1000:].strip()
         self.stop()
@@ -132,9 +138,20 @@ class RuntimeProcess:
         return {"answer": kind, "error": f"the process {how}. {last}".strip(), "memory": None}
 
 
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a process and all that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
     assert process.stdout is not None
     with contextlib.suppress(ValueError, OSError):  # the pipe may be closed while it is read
         for line in iter(lambda: process.stdout.readline(_MAX_LINE), ""):  # type: ignore[union-attr]
             lines.put(line)
     lines.put(None)
+    with contextlib.suppress(OSError):
+        process.stdout.close()
