@@ -49,16 +49,14 @@ def allclose(
     """
     params = dict(input_params or {})
     args = [_concrete(i, x) for i, x in enumerate(inputs)]
-    static = {k: v for k, v in params.items() if not hasattr(v, "dtype")}
-    dynamic = {k: v for k, v in params.items() if k not in static}
     session = OrtSession(model if not isinstance(model, os.PathLike) else os.fspath(model))
     double = enable_double_precision or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-    flat = flat_arguments(args, dynamic, double=double)
-    leaves = jax.tree_util.tree_leaves((args, dynamic))
+    reference = JaxReference(fn, params, double=double)
+    flat = reference.flat(args)
+    leaves = jax.tree_util.tree_leaves(args)
     for i in inputs_as_nchw or ():
         flat[i] = np.moveaxis(flat[i], _channels(leaves[i]), 1)
     got = session.run(flat)
-    reference = JaxReference(fn, {**static, **dynamic}, double=double)
     want = reference.run(args)
     if len(got) != len(want):
         return False, f"the model has {len(got)} outputs, the callable {len(want)}"
@@ -83,22 +81,3 @@ def _concrete(position: int, value: Any) -> Any:
             way_out="Give concrete arrays to compare on.",
         )
     return value
-
-
-def flat_arguments(args: Sequence[Any], params: Mapping[str, Any], *, double: bool = False) -> list[Array]:
-    """Arguments as the graph takes them, in its order.
-
-    Pytrees are flattened; keys become their words, complex numbers pairs; 64-bit values are narrowed as JAX does
-    unless ``double``.
-    """
-    dynamic = {k: v for k, v in params.items() if hasattr(v, "dtype")}
-    with jax.enable_x64(double):
-        return [_feed(x) for x in jax.tree_util.tree_leaves((list(args), dynamic))]
-
-
-def _feed(leaf: Any) -> Array:
-    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    array = np.asarray(leaf)
-    array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
-    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxproof._allclose import flat_arguments
 from onnxproof._api import Built, Inputs, build, name_of
 from onnxproof.capture.evaluate import evaluate
 from onnxproof.evidence.localize import Finding, Point, localize
+from onnxproof.evidence.references.jax import JaxReference
 from onnxproof.passes.edit import standing
 from onnxproof.passes.pipeline import PassContext
 
@@ -59,7 +59,7 @@ def explain(
         context=PassContext(opset, "ort-cpu"),
     )
     proto = _whole(model) if model is not None else ir.to_proto(built.model)
-    flat = flat_arguments(args, dict(input_params or {}))
+    flat = JaxReference(fn, input_params, double=enable_double_precision).flat(args)
     feed = {v.name: a for v, a in zip(proto.graph.input, flat, strict=True)}
     return localize(proto, feed, _points(built, proto, flat), rtol, atol)
 

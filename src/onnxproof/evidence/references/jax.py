@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -28,14 +29,24 @@ class JaxReference:
 
     def run(self, args: Sequence[Any]) -> list[Array]:
         """The flat outputs, keys as their words."""
-        with jax.enable_x64(True) if self._double else nullcontext():
-            out = jax.jit(lambda *a: self._fn(*a, **self._params))(*args)
-            return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(out)]
+        with self._precision():
+            return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(self._call(args))]
+
+    def _precision(self) -> AbstractContextManager[None]:
+        return jax.enable_x64(True) if self._double else nullcontext()
+
+    def _call(self, args: Sequence[Any]) -> Any:
+        """The result under ``jit``; of a copy outside it, where a module that counts its random draws refuses."""
+        try:
+            return jax.jit(lambda *a: self._fn(*a, **self._params))(*args)
+        except Exception:  # whatever a framework raises inside a trace; a true fault is raised again below
+            return copy.deepcopy(self._fn)(*args, **self._params)
 
     def flat(self, args: Sequence[Any]) -> list[Array]:
         """The arguments as the graph takes them, in its order; array parameters follow the positional ones."""
         dynamic = {k: v for k, v in self._params.items() if hasattr(v, "dtype")}
-        return [_fed(x) for x in jax.tree_util.tree_leaves((list(args), dynamic))]
+        with self._precision():
+            return [_fed(x) for x in jax.tree_util.tree_leaves((list(args), dynamic))]
 
     def oracle(self, args: Sequence[Any]) -> list[Array] | None:
         """The flat outputs computed in float64, or None when the callable does not compute in it.
@@ -46,8 +57,7 @@ class JaxReference:
         try:
             with jax.enable_x64(True):
                 wide = jax.tree_util.tree_map(_widened, list(args))
-                out = jax.jit(lambda *a: self._fn(*a, **self._params))(*wide)
-                leaves = [_plain(leaf) for leaf in jax.tree_util.tree_leaves(out)]
+                leaves = [_plain(leaf) for leaf in jax.tree_util.tree_leaves(self._call(wide))]
         except Exception:  # whatever a callable raises on dtypes it was not made for
             return None
         narrow = [x for x in leaves if _is_float(x.dtype) and x.dtype.itemsize < 8]
@@ -59,8 +69,7 @@ def _fed(leaf: Any) -> Array:
     if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
-    dtype = array.dtype if hasattr(leaf, "dtype") else jax.dtypes.canonicalize_dtype(array.dtype)
-    array = array.astype(dtype)
+    array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
 
 
