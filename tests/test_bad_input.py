@@ -98,7 +98,8 @@ class Wrong:
 
 F32_4 = jax.ShapeDtypeStruct((2, 4), jnp.float32)
 WRONG = [
-    Wrong("raises", raises, [F32_4], errors.TraceError, ("RuntimeError", "weights are missing")),
+    Wrong("raises", raises, [F32_4], errors.TraceError,
+          ("RuntimeError", "weights are missing", "test_bad_input.py", "(raises)")),
     Wrong("not callable", 3, [F32_4], errors.TraceError, ("int", "not callable")),
     Wrong("branches on a value", branches, [F32_4], errors.TraceError, ("jax.lax.cond",)),
     Wrong("leak", leaks_twice, [F32_4], errors.TraceError, ("tracer",)),
@@ -110,6 +111,12 @@ WRONG = [
           {"constraints": ("B >= 5", "B <= 3")}),
     Wrong("unsolvable dimension", plain, [("B*T",)], errors.UnsupportedDimension, ("B", "T")),
     Wrong("dimension needs a value", compares, [("B", 3)], errors.UnsupportedDimension, ("constraints",)),
+    Wrong("constraint on nothing", plain, [("B",)], errors.UnsupportedDimension, ("'T >= 2'", "B"),
+          {"constraints": ("T >= 2",)}),
+    Wrong("no dimension", plain, [(None, 3)], errors.InputSpecError, ("(None, 3)", '("B", 16)')),
+    Wrong("half a dimension", plain, [(2.5, 3)], errors.InputSpecError, ("(2.5, 3)",)),
+    Wrong("returns nothing", lambda x: None, [(2,)], errors.TraceError, ("no array",)),
+    Wrong("returns text", lambda x: (x, "ok"), [(2,)], errors.TraceError, ("'str'", "[1]")),
     Wrong("bad dimension text", plain, [("B+", 3)], errors.UnsupportedDimension, ("dimension",)),
     Wrong("negative dimension", plain, [(-1, 3)], errors.InputSpecError, ("negative",)),
     Wrong("too many inputs", plain, [F32_4, F32_4], errors.InputSpecError, ("2", "1", "x")),

@@ -7,6 +7,7 @@ The text of a dimension (``2*b + 1``, ``floordiv(b, 2)``) is JAX's own interchan
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,6 +43,7 @@ Expr = Num | Sym | Op
 
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
 _CALLS = {"floordiv", "mod", "max", "min"}
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @lru_cache(maxsize=65536)
@@ -233,12 +235,20 @@ def product(sizes: Sequence[Dim]) -> Dim:
     return SymDim("*".join(names if total == 1 else [str(total), *names]))
 
 
-def check_constraints(constraints: Sequence[str]) -> None:
-    """Refuse constraints on one variable that no integer can meet.
+def check_constraints(constraints: Sequence[str], shape: Sequence[int | str]) -> None:
+    """Refuse constraints on variables that no dimension of ``shape`` names, or that no integer can meet.
 
     Raises:
-        UnsupportedDimension: bounds of a variable contradict each other.
+        UnsupportedDimension: a variable is unknown, or its bounds contradict each other.
     """
+    known = set(_NAME.findall(" ".join(map(str, shape))))
+    for text in constraints:
+        unknown = sorted(set(_NAME.findall(text)) - known - _CALLS)
+        if unknown:
+            raise UnsupportedDimension(
+                f"the constraint {text!r} is on {', '.join(unknown)}, which no input has",
+                way_out=f"The inputs have {', '.join(sorted(known - _CALLS)) or 'no named dimensions'}.",
+            )
     low: dict[str, int] = {}
     high: dict[str, int] = {}
     for text in constraints:

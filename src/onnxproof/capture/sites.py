@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+import traceback
 from functools import lru_cache
 from typing import Any
 
@@ -50,26 +51,26 @@ class SiteFinder:
         self._sites: dict[tuple[Any, str, tuple[str, str] | None, int], Site] = {}
         self._keep: list[Any] = []
 
-    def site(self, traceback: Any, scope: str, boundary: tuple[str, str] | None, caller: Site) -> Site:
+    def site(self, stack: Any, scope: str, boundary: tuple[str, str] | None, caller: Site) -> Site:
         """The Site of an equation.
 
         Args:
-            traceback: the ``jaxlib`` traceback, or None.
+            stack: the ``jaxlib`` traceback, or None.
             scope: the name scope.
             boundary: (function, file) of the jitted function whose trace holds the equation, if any.
             caller: the Site of the call that holds the equation.
         """
-        key = (traceback, scope, boundary, id(caller))
+        key = (stack, scope, boundary, id(caller))
         found = self._sites.get(key)
         if found is None:
-            inner = () if traceback is None else self._user_frames(traceback, boundary)
+            inner = () if stack is None else self._user_frames(stack, boundary)
             found = Site((inner + caller.frames)[:_MAX_FRAMES], scope)
             self._sites[key] = found
             self._keep.append(caller)
         return found
 
-    def _user_frames(self, traceback: Any, boundary: tuple[str, str] | None) -> tuple[Frame, ...]:
-        codes, offsets = traceback.raw_frames()
+    def _user_frames(self, stack: Any, boundary: tuple[str, str] | None) -> tuple[Frame, ...]:
+        codes, offsets = stack.raw_frames()
         out: list[Frame] = []
         for code, offset in zip(codes, offsets, strict=True):
             filename = code.co_filename
@@ -77,7 +78,7 @@ class SiteFinder:
                 key = (id(code), offset)
                 frame = self._frames.get(key)
                 if frame is None:
-                    line = traceback.code_addr2line(code, offset)
+                    line = stack.code_addr2line(code, offset)
                     frame = Frame(relative(filename), line, code.co_qualname)
                     self._frames[key] = frame
                     self._keep.append(code)
@@ -89,6 +90,17 @@ class SiteFinder:
         return tuple(out) if boundary is None else ()
 
 
+def site_of_error(err: BaseException) -> Site:
+    """The Site of the innermost line of the user's in the traceback of an exception."""
+    steps = list(traceback.walk_tb(err.__traceback__))
+    frames = [
+        Frame(relative(frame.f_code.co_filename), line, frame.f_code.co_qualname)
+        for frame, line in reversed(steps)
+        if is_users(frame.f_code.co_filename)
+    ]
+    return Site(tuple(frames[:_MAX_FRAMES]), "")
+
+
 def boundary_of(debug_info: Any) -> tuple[str, str] | None:
     """(function, file) from the ``func_src_info`` of a traced function, such as ``f at path/file.py:12``."""
     text = getattr(debug_info, "func_src_info", None)
@@ -98,4 +110,4 @@ def boundary_of(debug_info: Any) -> tuple[str, str] | None:
     return name, place.rpartition(":")[0]
 
 
-__all__ = ["NOWHERE", "SiteFinder", "boundary_of", "is_users", "relative"]
+__all__ = ["NOWHERE", "SiteFinder", "boundary_of", "is_users", "relative", "site_of_error"]

@@ -52,8 +52,17 @@ def _has_shape_dtype(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
 
 
+def _is_mistaken_shape(value: Any) -> bool:
+    """A tuple or list with dimensions in it and with what is none, such as ``(None, 3)``."""
+    return (
+        type(value) in (tuple, list)
+        and all(d is None or isinstance(d, (int, float, np.number, str)) for d in value)
+        and any(_is_shape((d,)) for d in value)
+    )
+
+
 def _is_leaf(value: Any) -> bool:
-    return _is_shape(value) or _has_shape_dtype(value)
+    return _is_shape(value) or _has_shape_dtype(value) or _is_mistaken_shape(value)
 
 
 def parse_inputs(
@@ -114,6 +123,11 @@ def _leaf(name: str, value: Any) -> LeafSpec:
         shape, dtype = value, None
     elif _has_shape_dtype(value):
         shape, dtype = tuple(value.shape), value.dtype
+    elif _is_mistaken_shape(value):
+        raise InputSpecError(
+            f"input {name!r} is {value!r}, which is no shape: dimensions are integers or names",
+            way_out='Name a dimension that varies, for example ("B", 16); give scalars as np.float32(1.5).',
+        )
     elif isinstance(value, (bool, int, float, complex, np.generic)):
         array = np.asarray(value)
         shape, dtype = (), jax.dtypes.canonicalize_dtype(array.dtype)
@@ -251,7 +265,7 @@ def symbolic_avals(leaves: Sequence[LeafSpec], constraints: Sequence[str]) -> li
     Raises:
         UnsupportedDimension: JAX can't parse a dimension, or the constraints contradict each other.
     """
-    dims.check_constraints(constraints)
+    dims.check_constraints(constraints, [d for leaf in leaves for d in leaf.shape])
     try:
         scope = jax.export.SymbolicScope(tuple(constraints))
         out = []

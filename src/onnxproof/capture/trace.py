@@ -20,6 +20,7 @@ from onnxproof.capture.keys import is_key, key_impl
 from onnxproof.capture.marks import EXPORTING
 from onnxproof.capture.normalize import normalize
 from onnxproof.capture.program import Aval, Dim, Program, SymDim
+from onnxproof.capture.sites import site_of_error
 from onnxproof.capture.specs import (
     InputSpecs,
     output_names,
@@ -80,6 +81,8 @@ def capture(
     avals = symbolic_avals(specs.leaves, constraints)
     closed, shape, state = _trace(fn, specs, avals)
     leaves = jax.tree_util.tree_flatten_with_path(shape)[0]
+    if not leaves:
+        raise TraceError("the callable returns no array", way_out="Return what the model is to compute.")
     outputs = output_names([path for path, _ in leaves], names_out, [leaf.name for leaf in specs.leaves])
     inliner = Inliner(WeightNames(fn), known, drop_effects)
     program = inliner.program(closed, [*state, *(leaf.name for leaf in specs.leaves)], outputs)
@@ -177,28 +180,42 @@ def _explain(err: Exception) -> OnnxProofError:
     """The error of a failed trace, with what the kind of failure allows to say."""
     first = str(err).strip().splitlines()[0] if str(err).strip() else ""
     text = f"{type(err).__name__}: {first}"
+    site = site_of_error(err)
     if isinstance(err, jax.errors.InconclusiveDimensionOperation):
         return UnsupportedDimension(
             f"the callable needs to know more of a symbolic dimension: {first}",
-            way_out='State it with constraints=("B >= 2",), or give that dimension as an integer.',
+            site=site,
+            way_out='State it with constraints, such as ("B >= 2",) or ("mod(B, 4) == 0",), or give that dimension'
+            " as an integer.",
         )
     if isinstance(err, jax.errors.UnexpectedTracerError):
         return TraceError(
             f"the callable leaked a tracer: {text}",
+            site=site,
             way_out="It keeps a traced value in a global, an attribute or a closure; return it instead.",
         )
     if isinstance(err, jax.errors.ConcretizationTypeError):
         return TraceError(
             f"the callable needs the value of an input while it is traced: {text}",
+            site=site,
             way_out="Use jax.lax.cond / jnp.where for branches on values; pass fixed values in input_params.",
         )
     if modules.is_refusal(err) or "mutat" in first.lower():
         return TraceError(
             f"the callable changes or transforms a module of its own while it is traced: {text}",
+            site=site,
             way_out="Put the model in inference mode (for example model.eval()), without live RNG state;"
             " pass an NNX module itself, not a function that closes over it.",
         )
+    _, result, what = first.partition("returned a value of type ")
+    if result and "not a valid JAX type" in what:
+        return TraceError(
+            f"the callable {result}{what}",
+            site=site,
+            way_out="Return arrays, or pytrees of arrays.",
+        )
     return TraceError(
         f"the callable raised while JAX traced it: {text}",
+        site=site,
         way_out="Call it under jax.make_jaxpr with the same shapes to see the whole traceback.",
     )

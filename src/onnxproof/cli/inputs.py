@@ -129,10 +129,13 @@ def arrange(fn: Callable[..., Any], options: Sequence[InputOption]) -> Arguments
     unnamed = [o for o in options if not o.name]
     if unnamed and len(unnamed) < len(options):
         raise typer.BadParameter("name all inputs or none of them", param_hint="-i")
+    known = parameters(fn)
     if unnamed:
+        for shape in (o.shape for o in unnamed):
+            if len(shape) == 1 and shape[0] in (known or ()):
+                raise _wrong(str(shape[0]), f"that names an argument; add its shape, as in {shape[0]}=B,16")
         return Arguments([o.spec for o in options], {}, None)
     tree = _nested(options)
-    known = parameters(fn)
     if known is None or not set(tree) & set(known):
         if known is not None and any(p.kind is p.VAR_KEYWORD for p in known.values()) and not any(
             p.kind is p.VAR_POSITIONAL or p.kind is p.POSITIONAL_OR_KEYWORD for p in known.values()
