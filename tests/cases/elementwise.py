@@ -120,6 +120,17 @@ CASES = [
         ops=["Sqrt", "!Pow"],
     ),
     Case("one_minus_square", lambda x: jax.grad(lambda v: jnp.arctanh(v).sum())(x), [f32(9, scale=0.1)]),
+    Case(
+        "normalized_gates",
+        lambda x: (lambda s: s / s.sum(-1, keepdims=True))(jax.nn.sigmoid(x)),
+        [f32(3, 8, shift=-20)],
+    ),
+    Case("ratio_of_gates", lambda x: jax.nn.sigmoid(x) / jax.nn.sigmoid(x - 1), [f32(9, scale=20)]),
+    Case(
+        "accuracy",
+        lambda x: (lax.exp(x, accuracy=lax.AccuracyMode.HIGHEST), jax.scipy.special.rel_entr(x, x + 1)),
+        [np.abs(f32(9))],
+    ),
     Case("sinc", jnp.sinc, [EDGES]),
     Case("polyval", jnp.polyval, [f32(5), EDGES]),
     Case("polyval_of_arrays", jnp.polyval, [f32(3, 4), f32(4, seed=1)]),

@@ -16,7 +16,19 @@ def _lex(a, b, c):
     return lax.sort((a, b, c), dimension=0, num_keys=2)
 
 
+def _router(x):
+    """The gates of a mixture of experts: normalized sigmoids of the best three."""
+    gates, experts = lax.top_k(jax.nn.sigmoid(x), 3)
+    return gates / gates.sum(-1, keepdims=True), experts
+
+
 CASES = [
+    Case("router", _router, [f32(4, 8)], also=[[f32(4, 8, shift=-12)], [f32(4, 8, shift=-40)]]),
+    Case(
+        "argmax_of_sigmoid",
+        lambda x: (jnp.argmax(jax.nn.sigmoid(x), -1), jnp.argsort(jax.nn.sigmoid(x))),
+        [f32(4, 8, shift=-40)],
+    ),
     Case(
         "last",
         lambda x: jnp.sort(x),

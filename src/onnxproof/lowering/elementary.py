@@ -14,37 +14,37 @@ import onnx_ir as ir
 from onnxproof.lowering.algebra import Num, formula
 from onnxproof.lowering.emit import F32, F64, Ctx
 from onnxproof.lowering.precise import exact_sigmoid, precise
-from onnxproof.lowering.registry import lowers
+from onnxproof.lowering.registry import ANY, lowers
 
 _LN2 = math.log(2)
 
 
-@lowers("exp", accuracy=None)
+@lowers("exp", accuracy=ANY)
 def exp(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Exp", x)
 
 
-@lowers("log", accuracy=None)
+@lowers("log", accuracy=ANY)
 def log(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Log", precise(ctx, x))
 
 
-@lowers("sin", accuracy=None)
+@lowers("sin", accuracy=ANY)
 def sin(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Sin", x)
 
 
-@lowers("cos", accuracy=None)
+@lowers("cos", accuracy=ANY)
 def cos(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Cos", x)
 
 
-@lowers("tanh", accuracy=None)
+@lowers("tanh", accuracy=ANY)
 def tanh(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Tanh", x)
 
 
-@lowers("exp2", accuracy=None)
+@lowers("exp2", accuracy=ANY)
 def exp2(ctx: Ctx, x: ir.Value) -> ir.Value:
     # JAX rounds log(2) and the product to the dtype, which decides the result in half precision. Spelled out, as
     # ONNX Runtime keeps float32 between operators on float16.
@@ -54,12 +54,12 @@ def exp2(ctx: Ctx, x: ir.Value) -> ir.Value:
     return product.cast(dtype).cast(work).do("Exp").cast(dtype).value
 
 
-@lowers("log2", accuracy=None)
+@lowers("log2", accuracy=ANY)
 def log2(ctx: Ctx, x: ir.Value) -> ir.Value:
     return (Num(ctx, precise(ctx, x)).do("Log") / _LN2).value
 
 
-@lowers("log1p", accuracy=None)
+@lowers("log1p", accuracy=ANY)
 @formula
 def log1p(x: Num) -> Num:
     return log1p_of(x)
@@ -74,7 +74,7 @@ def log1p_of(x: Num) -> Num:
     return u.do("Log") + (x - (v - 1)) / v
 
 
-@lowers("expm1", accuracy=None)
+@lowers("expm1", accuracy=ANY)
 @formula
 def expm1(x: Num) -> Num:
     return expm1_of(x)
@@ -85,13 +85,13 @@ def expm1_of(x: Num) -> Num:
     return (x * 0.5).do("Tanh") * (x.do("Exp") + 1)
 
 
-@lowers("logistic", accuracy=None)
+@lowers("logistic", accuracy=ANY)
 def logistic(ctx: Ctx, x: ir.Value) -> ir.Value:
     # See ``precise``: the kernel's error is too large in float64 whatever follows.
     return exact_sigmoid(ctx, x) if ctx.out.dtype == F64 else ctx.op("Sigmoid", x)
 
 
-@lowers("cbrt", accuracy=None)
+@lowers("cbrt", accuracy=ANY)
 def cbrt(ctx: Ctx, x: ir.Value) -> ir.Value:
     # In float64 the error of the exponent 1/3 is far below a unit of float32.
     v = Num(ctx, x)
@@ -103,7 +103,7 @@ def cbrt(ctx: Ctx, x: ir.Value) -> ir.Value:
 # -- trigonometric ----------------------------------------------------------------------------
 
 
-@lowers("tan", accuracy=None)
+@lowers("tan", accuracy=ANY)
 def tan(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Tan", x)
 

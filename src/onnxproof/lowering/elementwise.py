@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxproof.lowering.algebra import Num
 from onnxproof.lowering.emit import BOOL, F32, Ctx
 from onnxproof.lowering.precise import precise
-from onnxproof.lowering.registry import lowers
+from onnxproof.lowering.registry import ANY, lowers
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
@@ -144,7 +144,9 @@ def _divisor(ctx: Ctx, y: ir.Value) -> np.ndarray[Any, Any] | None:
 def div(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
     kind = ctx.out.dtype.kind
     if kind not in "iu":
-        return ctx.op("Div", x, precise(ctx, y))
+        divisor = precise(ctx, y)
+        # What a small Sigmoid divides is most often a Sigmoid too, as in normalized gates.
+        return ctx.op("Div", x if divisor is y else precise(ctx, x), divisor)
     if _divisor(ctx, y) is not None:
         return ctx.op("Div", x, y)
     a, b = Num(ctx, x), Num(ctx, y)
@@ -188,12 +190,12 @@ def rem(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
 # -- powers -----------------------------------------------------------------------------------
 
 
-@lowers("sqrt", accuracy=None)
+@lowers("sqrt", accuracy=ANY)
 def sqrt(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Sqrt", x)
 
 
-@lowers("rsqrt", accuracy=None)
+@lowers("rsqrt", accuracy=ANY)
 def rsqrt(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Reciprocal", ctx.op("Sqrt", precise(ctx, x)))
 

@@ -236,6 +236,8 @@ class Module:
         self.programs: dict[Any, Program] = {}
         self._shapes: dict[ir.Value, Shape] = {}
         self.sizes: dict[ir.Value, Dim] = {}  # scalars that hold a dimension
+        # What stands for a Sigmoid where it has to be exact, by the list of nodes that says so.
+        self.exact: dict[tuple[int, ir.Value], tuple[list[ir.Node], ir.Value]] = {}
         self.parts: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}  # of complex values made from parts
         # Parts that were taken out of complex values, by the list of nodes that does it.
         self.taken: dict[int, tuple[list[ir.Node], dict[ir.Value, tuple[ir.Value, ir.Value]]]] = {}

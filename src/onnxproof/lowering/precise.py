@@ -1,8 +1,8 @@
-"""Sigmoids under operators that turn an absolute error into a relative one.
+"""Sigmoids under operators that see the relative error, or the order of small values.
 
 The Sigmoid kernel of ONNX Runtime is exact to 1e-7 absolutely: it is 0 below about -16, where JAX is right
-down to -88. That is enough for gates, and twice as fast as the exact form; a logarithm or a division asks for
-more.
+down to -88. That is enough for gates, and twice as fast as the exact form; a logarithm, a division or an order
+asks for more.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from onnxproof.lowering.emit import Ctx
 
 # Operators that may give a small value whose error is that of a small Sigmoid, or of one next to 1.
 _TRANSPARENT = frozenset(
-    """Add Cast Clip Expand Identity Max Min Mul Neg Reshape Slice Sqrt Squeeze Sub Transpose Unsqueeze
-    Where""".split()
+    """Add Cast Clip Expand Gather GatherElements Identity Max Min Mul Neg ReduceMax ReduceMin ReduceSum
+    Reshape Slice Sqrt Squeeze Sub Transpose Unsqueeze Where""".split()
 )
 
 
@@ -25,7 +25,12 @@ def precise(ctx: Ctx, value: ir.Value, depth: int = 6) -> ir.Value:
     if node is None or depth == 0:
         return value
     if node.op_type == "Sigmoid" and node.inputs[0] is not None:
-        return exact_sigmoid(ctx, node.inputs[0])
+        # A ratio has the same Sigmoid above and below.
+        exact = ctx.module.exact.get((id(ctx.nodes), value))
+        if exact is None:
+            exact = ctx.nodes, exact_sigmoid(ctx, node.inputs[0])
+            ctx.module.exact[id(ctx.nodes), value] = exact
+        return exact[1]
     if node.op_type not in _TRANSPARENT:
         return value
     inputs = [None if v is None else precise(ctx, v, depth - 1) for v in node.inputs]

@@ -17,6 +17,7 @@ from onnxproof.capture.program import Aval, Dim, Program, Shape, SymDim
 from onnxproof.lowering.contract import product
 from onnxproof.lowering.emit import F32, I64, Ctx
 from onnxproof.lowering.monoid import lift, named
+from onnxproof.lowering.precise import precise
 from onnxproof.lowering.registry import ANY, lowers
 
 # Terms of a float32 ReduceSum whose rounding error stays below 1e-5 (measured with equal terms): over
@@ -315,6 +316,7 @@ def _arg_extremum(ctx: Ctx, x: ir.Value, axis: int, index_dtype: Any, largest: b
     if not _is_float(dtype):
         index = ctx.op("ArgMax" if largest else "ArgMin", x, axis=axis, keepdims=0, shape=kept)
         return ctx.cast(index, np.dtype(index_dtype))
+    x = precise(ctx, x)
     x = x if largest else ctx.op("Neg", x)  # NaN stays the largest
     one = (*shape[:axis], 1, *shape[axis + 1 :])
     _, index = ctx.multi("TopK", x, ctx.i64([1]), dtypes=[dtype, I64], shapes=[one, one], axis=axis)

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnxproof.capture.program import Dim
 from onnxproof.lowering.emit import F32, I64, Ctx
+from onnxproof.lowering.precise import precise
 from onnxproof.lowering.registry import ANY, lowers
 
 # The sums of a product start at +0.0, which no finite number of terms turns into -0.0 short of underflow.
@@ -105,6 +106,7 @@ def _top_k(ctx: Ctx, x: ir.Value, k: Dim, axis: int) -> Sequence[ir.Value]:
 
 def _top(ctx: Ctx, x: ir.Value, k: Dim, axis: int, largest: bool) -> Sequence[ir.Value]:
     """(values, int64 indices) of TopK."""
+    x = precise(ctx, x)
     shape = list(ctx.shape(x) or ())
     shape[axis] = k
     return ctx.multi(

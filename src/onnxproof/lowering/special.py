@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxproof.lowering import coefficients as fits
 from onnxproof.lowering.algebra import Num, formula, where
 from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.registry import lowers
+from onnxproof.lowering.registry import ANY, lowers
 
 # -- error functions --------------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ def erf(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Erf", x)
 
 
-@lowers("erfc", accuracy=None)
+@lowers("erfc", accuracy=ANY)
 @formula
 def erfc(x: Num) -> Num:
     size = abs(x)
