@@ -10,12 +10,13 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-torch test-dask test-sign lint format typecheck bench lock clean
+.PHONY: help setup demo gallery test test-torch test-dask test-sign lint format typecheck bench lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup      make $(VENV) with everything that demo and tests need"
 	@echo "make demo       train a small classifier, export it, check it, run it"
+	@echo "make gallery    export ten models in five frameworks, and prove each"
 	@echo "make test       run the tests            (ARGS=\"-k name -x\" for pytest)"
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
 	@echo "make test-dask  a cluster of two workers, one of which is killed, in an environment of its own"
@@ -38,6 +39,9 @@ $(STAMP): pyproject.toml $(wildcard requirements/*.txt)
 
 demo: setup
 	@$(BIN)/onnxproof demo
+
+gallery: setup
+	@$(BIN)/python -m examples.gallery gallery-output --force $(ARGS)
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
@@ -89,5 +93,5 @@ lock:
 	$(PYTHON) scripts/lock.py
 
 clean:
-	rm -rf .venv .venv-* build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist demo-output gallery-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

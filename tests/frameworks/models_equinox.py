@@ -264,6 +264,7 @@ def _moved(cls: Any) -> Any:
 def mlp() -> Model:
     module, state = nn.make_with_state(Mlp)(jax.random.key(0))
     module, state = nn.inference_mode(drawn(module)), drawn(state)
+    state = jax.tree_util.tree_map(lambda x: jnp.exp(x).astype(x.dtype), state)  # a variance is positive
 
     def predict(x: jax.Array) -> jax.Array:
         return jax.vmap(module, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(x, state)[0]

