@@ -18,6 +18,7 @@ help:
 	@echo "make demo       train a small classifier, export it, check it, run it"
 	@echo "make gallery    export ten models in five frameworks, and prove each"
 	@echo "make test       run the tests            (ARGS=\"-k name -x\" for pytest)"
+	@echo "make conformance  the profiles of PyTorch in four steps; files go to conformance/"
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
 	@echo "make test-dask  a cluster of two workers, one of which is killed, in an environment of its own"
 	@echo "make test-sign  signatures, in an environment of their own"
@@ -56,6 +57,10 @@ $(TORCH_VENV)/.ready: pyproject.toml $(wildcard requirements/*.txt)
 
 test-torch: $(TORCH_VENV)/.ready
 	$(TORCH_VENV)/bin/python -m pytest tests/evidence_torch $(ARGS)
+
+# The four steps of the conformance lane, from an environment without ONNX to both PyTorch profiles.
+conformance:
+	$(PYTHON) scripts/conformance_lane.py .venv-conformance conformance
 
 # What only some users install, each in an environment of its own.
 DASK_VENV ?= .venv-dask
