@@ -444,6 +444,7 @@ _CONSTANT_STARTS = [
         ),
         ("take_fills", lambda x: jnp.take(x, 2, axis=1)),
         ("take_clips", lambda x: jnp.take(x, 2, axis=1, mode="clip")),
+        ("take_several_clips", lambda x: jnp.take(x, np.array([0, 2, -1, 9]), axis=1, mode="clip")),
         ("set_drops", lambda x: x.at[:, 5].set(1.0)),
         ("set_row_drops", lambda x: x.at[0, 5].set(1.0)),
         ("set_clips", lambda x: x.at[:, 5].set(1.0, mode="clip")),

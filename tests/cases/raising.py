@@ -74,6 +74,8 @@ CASES = [
     Case("softmax", jax.nn.softmax, [ROWS], spec=[("B", 8)], also=[[ROWS[:1]]], ops=["Softmax"]),
     Case("softmax_first_axis", partial(jax.nn.softmax, axis=0), [ROWS[[0, 2, 6]]], ops=["!Softmax"]),
     Case("softmax_one", jax.nn.softmax, [f32(3, 1)], ops=["Softmax"]),
+    Case("log_softmax_f64", jax.nn.log_softmax, [ROWS.astype(np.float64)], x64=True, ops=["!LogSoftmax"]),
+    Case("softmax_f64", jax.nn.softmax, [ROWS.astype(np.float64)], x64=True),
     Case("log_softmax", jax.nn.log_softmax, [ROWS], ops=["LogSoftmax"]),
     Case("mean_of_nothing", lambda x: (x.mean(0), x.mean(1)), [np.zeros((0, 3), np.float32)], ops=["ReduceMean"]),
     Case("mean", lambda x: x.mean(1), [f32(2, 3, 4)], spec=[("B", 3, "T")], also=[[f32(1, 3, 7)]], ops=["ReduceMean"]),

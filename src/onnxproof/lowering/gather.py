@@ -104,7 +104,7 @@ def gather(
         return ctx.expand(_fill(ctx, fill_value), out.shape)
     # A slice of an array with symbolic sizes: JAX has checked its bounds.
     trust = name == "PROMISE_IN_BOUNDS" and unique_indices and indices_are_sorted
-    reader = _Reader(ctx, form, check=name == "FILL_OR_DROP", trust=trust)
+    reader = _Reader(ctx, form, check=name == "FILL_OR_DROP", trust=trust, guarded=name != "CLIP")
     result, ok = reader.read(x, indices)
     if ok is None:
         return result
@@ -141,6 +141,7 @@ class _Reader:
     form: _Gather
     check: bool
     trust: bool
+    guarded: bool  # whether constants out of range may fail at run time
 
     def read(self, x: ir.Value, indices: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         form = self.form
@@ -195,8 +196,10 @@ class _Reader:
             indices = pick_columns(ctx, indices, order)
             axes = [axes[k] for k in order]
             return into_range(ctx, indices, axes, check=self.check, trust=self.trust,
-                              wrap=wrap, wide=wide, column=True, guarded=True)  # fmt: skip
-        found = into_range(ctx, indices, axes, check=True, wrap=wrap, wide=wide, column=True, guarded=True)
+                              wrap=wrap, wide=wide, column=True, guarded=self.guarded)  # fmt: skip
+        found = into_range(
+            ctx, indices, axes, check=True, wrap=wrap, wide=wide, column=True, guarded=self.guarded
+        )
         return Starts(pick_columns(ctx, found.value, order), found.ok)
 
     def _along(
@@ -210,7 +213,7 @@ class _Reader:
         single = len(form.map) == 1
         if size == 1 and single:
             found = into_range(ctx, without_last(ctx, indices), form.axes, check=self.check, trust=self.trust,
-                               guarded=True)  # fmt: skip
+                               guarded=self.guarded)  # fmt: skip
             index, ok = found.value, found.ok
         else:
             found = self._starts(indices, order, wide=size != 1)
@@ -286,7 +289,9 @@ class _Reader:
             axis, inner = plan
             size = form.window[axis]
             if inner:
-                found = into_range(ctx, without_last(ctx, indices), form.axes, check=self.check, guarded=True)
+                found = into_range(
+                    ctx, without_last(ctx, indices), form.axes, check=self.check, guarded=self.guarded
+                )
                 shape: Shape = form.starts[:-1]
                 labels = [("i", i) for i in form.batch]
                 index = found.value

@@ -255,7 +255,7 @@ class _Writer:
             lead = len(keyed)
         x = self.ctx.transpose(x, order)
         found = into_range(
-            self.ctx, indices, form.axes, check=self.check, wide=True, column=True, guarded=True
+            self.ctx, indices, form.axes, check=self.check, wide=True, column=True, guarded=self.check
         )
         index, update = self._tuples(found.value, update, order[:lead], order[lead:])
         if found.ok is not None:
@@ -345,7 +345,7 @@ class _Writer:
         size = form.window[axis]
         source = without_last(ctx, indices) if inner else indices
         found: Starts = into_range(
-            ctx, source, form.axes, check=self.check, wide=not inner and size != 1, guarded=True
+            ctx, source, form.axes, check=self.check, wide=not inner and size != 1, guarded=self.check
         )
         index = found.value
         if not inner and size != 1:

@@ -22,12 +22,17 @@ def _last_axis(candidate: Candidate) -> Iterable[Variant]:
         yield Variant((out,))
 
 
+def _last_axis_narrow(candidate: Candidate) -> Iterable[Variant]:
+    """No float64: there the kernel of LogSoftmax gives numbers where a NaN in the row makes all of it NaN."""
+    return () if candidate.out.dtype.itemsize == 8 else _last_axis(candidate)
+
+
 @composite("softmax", references=[jax.nn.softmax], root="div", anchor="exp", specs=_last_axis)
 def softmax(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Softmax", x, axis=-1)
 
 
-@composite("log_softmax", references=[jax.nn.log_softmax], root="sub", anchor="log", specs=_last_axis)
+@composite("log_softmax", references=[jax.nn.log_softmax], root="sub", anchor="log", specs=_last_axis_narrow)
 def log_softmax(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("LogSoftmax", x, axis=-1)
 
