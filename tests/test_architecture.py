@@ -23,7 +23,7 @@ BROAD_EXCEPT = {
     "cli/target.py": (1, "the user's module and builder run"),
     "cli/console.py": (1, "the last place where a fault of ours can become one paragraph"),
     "evidence/localize.py": (1, "ONNX's reference evaluator raises what NumPy raises"),
-    "evidence/references/jax.py": (2, "the user's callable runs under jit, and on dtypes it may not be made for"),
+    "evidence/references/jax.py": (2, "the user's callable runs under jit, and on other dtypes"),
     "evidence/runtimes/worker.py": (1, "a runtime loads and runs a model, and raises anything"),
     "evidence/source.py": (1, "a broken package raises anything while it is imported"),
     "evidence/stages.py": (1, "an exporter and the user's model run"),

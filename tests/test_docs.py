@@ -41,6 +41,22 @@ def test_the_readme_example_runs(tmp_path: Path) -> None:
     assert again.code == 0, again.err
 
 
+def test_the_examples_of_evidence_run(tmp_path: Path) -> None:
+    """One after the other, in one folder: the second reads what the first wrote."""
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    for i, example in enumerate(blocks("docs/evidence.md", "python")):
+        script = tmp_path / f"example_{i}.py"
+        script.write_text(example)
+        done = subprocess.run(
+            [sys.executable, script.name], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    command = "verify model.evidence"
+    assert command in "".join(blocks("docs/evidence.md", "console"))
+    again = onnxproof_command(tmp_path, *command.split())
+    assert again.code == 0, again.err
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onnxproof._allclose import allclose as allclose
     from onnxproof._api import to_onnx as to_onnx
+    from onnxproof._explain import explain as explain
     from onnxproof.errors import (
         ArtifactError as ArtifactError,
     )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from onnxproof.errors import (
         UnsupportedPrimitive as UnsupportedPrimitive,
     )
+    from onnxproof.evidence.proof import verify as verify
     from onnxproof.functions import onnx_function as onnx_function
 
 __version__ = "0.1.0"
@@ -42,6 +44,8 @@ __version__ = "0.1.0"
 _HOME = {
     "to_onnx": "_api",
     "allclose": "_allclose",
+    "explain": "_explain",
+    "verify": "evidence.proof",
     "onnx_function": "functions",
     "ArtifactError": "errors",
     "ConformanceError": "errors",
