@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import onnxruntime as ort
 import pytest
 
 import onnxproof
+from onnxproof.evidence import read_record, verify_artifacts
 
 SRC = Path(onnxproof.__file__).resolve().parent.parent
 
@@ -69,6 +71,17 @@ def broken_builder():
 def prints(x):
     jax.debug.print("x is {}", x)
     return x + 1
+
+
+class Fickle:
+    def __call__(self, x):
+        return x * (2.0 if "B" in str(x.shape) else 3.0)
+
+
+def only_traced(x):
+    if "B" not in str(x.shape):
+        raise RuntimeError("no numbers today")
+    return x
 """
 
 
@@ -174,6 +187,11 @@ ROWS = {
     "channels first": Row(
         "pkg.models:net", ["-i", "x=B,6,3", "--input-nchw", "0"], {"x": ["B", 3, 6], "output": ["B", 6, 4]}
     ),
+    "constraint": Row(
+        "pkg.models:pair",
+        ["-i", "x=B,T-1", "-i", "scale=T-1", "--constraint", "T >= 9", "--constraint", "B >= 2*T"],
+        {"x": ["B", "T - 1"], "scale": ["T - 1"], "output": ["B", "T - 1"]},
+    ),
     "dropped effect": Row(
         "pkg.models:prints", ["-i", "x=B", "--drop-effect", "debug"], {"x": ["B"], "output": ["B"]}
     ),
@@ -182,9 +200,62 @@ ROWS = {
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
 def test_export(folder: Path, row: Row) -> None:
-    done = onnxproof_command(folder, "export", row.target, *row.args, "-o", "out.onnx")
+    done = onnxproof_command(folder, "export", row.target, *row.args, "-o", "out.onnx", "--json")
     assert done.code == 0, done.err
+    proof = json.loads(done.out)["proof"]
+    assert (proof["level"], proof["failure"], proof["evidence"]) == ("executed", None, "out.evidence")
     assert shapes(folder / "out.onnx") == row.shapes
+
+
+def test_evidence(folder: Path) -> None:
+    """Each dimension takes several sizes, apart from the other's; an earlier proof is replaced."""
+    for _ in range(2):
+        done = onnxproof_command(folder, "export", "pkg.models:fn", "-i", "x=B,T", "-i", "mask=T:bool")
+        assert done.code == 0, done.err
+        assert "executed, 8 cases, largest error" in done.out
+    record = read_record((folder / "fn.evidence" / "record.json").read_bytes())
+    verify_artifacts(record, folder)
+    assert [c.shape for c in record.input_cases if c.kind == "values"] == [[1, 2], [2, 3], [3, 7], [7, 1]]
+    assert (record.exporter.name, record.opset.requested) == ("onnxproof", 23)
+    assert record.exporter.options["inputs"] == ["x=B,T", "mask=T:bool"]
+    model = next(f for f in record.artifacts.files if f.role == "model")
+    assert model.sha256 == hashlib.sha256((folder / "fn.onnx").read_bytes()).hexdigest()
+    assert onnxproof_command(folder, "verify", "fn.evidence").code == 0
+
+
+def test_no_evidence(folder: Path) -> None:
+    done = onnxproof_command(folder, "export", "pkg.models:net", "-i", "x=B,3", "--no-prove", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["proof"] is None
+    assert not (folder / "net.evidence").exists()
+
+
+def test_a_failed_proof_has_its_exit_code(folder: Path) -> None:
+    done = onnxproof_command(folder, "export", "pkg.models:Fickle", "-i", "x=B")
+    assert done.code == 16
+    assert "structural, mismatch" in done.out
+    assert "case-0: mismatch" in done.err
+    assert (folder / "Fickle.onnx").is_file()
+    record = read_record((folder / "Fickle.evidence" / "record.json").read_bytes())
+    assert record.failure == "mismatch"
+
+
+def test_a_callable_that_does_not_run(folder: Path) -> None:
+    done = onnxproof_command(folder, "export", "pkg.models:only_traced", "-i", "x=B")
+    assert (done.code, done.out) == (1, "")
+    assert "no numbers today" in done.err
+    assert "onnxproof itself failed" not in done.err
+
+
+def test_what_is_no_evidence_stays(folder: Path) -> None:
+    (folder / "net.evidence").mkdir()
+    (folder / "net.evidence" / "notes.txt").touch()
+    done = onnxproof_command(folder, "export", "pkg.models:net", "-i", "x=B,3")
+    assert done.code == 1
+    assert "net.evidence" in done.err
+    assert not (folder / "net.onnx").exists()
+    assert onnxproof_command(folder, "export", "pkg.models:net", "-i", "x=B,3", "--no-prove").code == 0
+    assert (folder / "net.evidence" / "notes.txt").is_file()
 
 
 def test_export_options_reach_the_file(folder: Path) -> None:

@@ -108,10 +108,20 @@ def export(
     strip_provenance: Annotated[
         bool, typer.Option("--strip-provenance", help="Leave out source lines and scopes.")
     ] = False,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove/--no-prove",
+            help="Run the file against JAX at a few sizes, and leave the evidence beside it in NAME.evidence.",
+        ),
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Write a JAX function or model to an ONNX file."""
+    """Write a JAX function or model to an ONNX file, and prove by running what it computes.
+
+    Exits with 10 to 18 by the class of the failure when the file does not compute what JAX does.
+    """
     with reporting(debug):
         from onnxproof.cli.export import Options, run
 
@@ -134,6 +144,7 @@ def export(
                 web=web,
                 external_data=external_data,
                 strip_provenance=strip_provenance,
+                prove=prove,
                 as_json=as_json,
             )
         )

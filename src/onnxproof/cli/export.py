@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,15 +37,23 @@ class Options:
     web: bool
     external_data: bool | None
     strip_provenance: bool
+    prove: bool
     as_json: bool
+
+    def exporter_options(self) -> dict[str, Any]:
+        """What a record keeps of them: those that the exporter takes, but for what it has elsewhere."""
+        elsewhere = ("target", "output", "opset", "prove", "as_json")
+        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in elsewhere}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
 
 def run(options: Options) -> None:
-    """Export what ``options`` name, and print a summary."""
+    """Export what ``options`` name, prove the file, and print a summary; exits with the class of a failure."""
     with progress("importing JAX") as doing:
         from onnxproof import to_onnx
         from onnxproof.artifact.save import save
         from onnxproof.cli import inputs as parsing
+        from onnxproof.cli import prove
         from onnxproof.cli.summary import show, summarize
         from onnxproof.cli.target import build, load
 
@@ -57,6 +65,9 @@ def run(options: Options) -> None:
         obj = load(options.target)
         fn = build(obj, options.target, [s.name.partition(".")[0] or "-" for s in specs])
         arguments = parsing.arrange(fn, specs)
+        path = options.output or Path(f"{name}.onnx")
+        if options.prove:  # what stands in the way of a proof is said before a file is written
+            prove.folder_of(path)
         doing(f"exporting {name}")
         model = to_onnx(
             fn,
@@ -77,7 +88,7 @@ def run(options: Options) -> None:
             drop_effects=options.drop_effects,
             strip_provenance=options.strip_provenance,
         )
-        path = options.output or Path(f"{name}.onnx")
+        cases = prove.sizes([s.spec for s in specs], options.constraints) if options.prove else []
         doing(f"writing {path}")
         files = save(
             model,
@@ -85,13 +96,24 @@ def run(options: Options) -> None:
             mode=mode,
             external_data=options.external_data,
         )
-    summary = summarize(model, files)
+        summary = summarize(model, files)
+        record = None
+        if options.prove:
+            doing("running JAX and ONNX Runtime")
+            call = prove.Call(fn, arguments, fixed, options)
+            record = prove.prove(call, arguments, cases, path, options)
+            summary = replace(summary, proof=prove.line(record, path))
     if options.as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=2))
     else:
         from rich.console import Console
 
         show(summary, Console())
+    if record is not None and record.exit_code:
+        from onnxproof.evidence import summary_lines
+
+        typer.echo("\n".join(summary_lines(record)), err=True)
+        raise typer.Exit(record.exit_code)
 
 
 def _merged(inputs: dict[str, Any], fixed: dict[str, Any]) -> dict[str, Any]:

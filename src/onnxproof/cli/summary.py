@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onnxproof.artifact.save import weight_bytes
+from onnxproof.cli.prove import Proof
 from onnxproof.passes.graphs import graphs
 
 _MAX_ROWS = 12
@@ -43,6 +44,7 @@ class Summary:
     weight_bytes: int
     files: dict[str, int]  # path → bytes
     dropped_effects: tuple[str, ...]
+    proof: Proof | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -100,6 +102,8 @@ def show(summary: Summary, console: Console) -> None:
         table.add_row("file" if i == 0 else "", Text(f"{path}, {human_bytes(size)}"))
     for i, effect in enumerate(summary.dropped_effects):
         table.add_row("left out" if i == 0 else "", Text(effect))
+    if summary.proof is not None:
+        table.add_row("proof", Text(str(summary.proof)))
     console.print(Panel(Group(table), title=Text(summary.name), title_align="left", expand=False))
 
 

@@ -48,6 +48,7 @@ RUNS: dict[str, tuple[RuntimeSpec, ...]] = {
         RuntimeSpec(name="openvino", provider="CPU", session={"INFERENCE_PRECISION_HINT": "f32"}),
     ),
 }
+GIVEN = Exporter(name="given", options={})  # a file that someone else wrote
 DEFAULT_POLICY = Policy(refusals="signature", load_seconds=600.0, case_seconds=600.0, memory_bytes=None)
 
 
@@ -160,6 +161,8 @@ def verify(
     force: bool = False,
     source_revision: str | None = None,
     adapters: Adapters | None = None,
+    exporter: Exporter = GIVEN,
+    opset: int | None = None,
 ) -> Record:
     """Prove, by running, that ``model`` computes what ``fn`` computes, and record how that went.
 
@@ -175,6 +178,7 @@ def verify(
         double: run a JAX callable with 64-bit types.
         bundle_path: a folder for the bundle; without one only the record is left.
         force: replace a bundle that is there.
+        exporter, opset: who wrote the file, and the opset that was asked for, as far as the caller knows.
 
     Raises:
         InputSpecError: the inputs don't fit the file, or a runtime is unknown.
@@ -192,9 +196,9 @@ def verify(
     profile = Profile(
         name=AD_HOC,
         dtype=dtype,
-        opset=None,
+        opset=opset,
         config=CallableConfig(net="callable", name=_name_of(fn), reference=kind, weights_sha256=None),
-        exporter=Exporter(name="given", options={}),
+        exporter=exporter,
         runtimes=_specs(runtimes),
         cases=[
             ProfileCase(
