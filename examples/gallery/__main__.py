@@ -15,6 +15,7 @@ from pathlib import Path
 import onnx
 
 from examples.gallery.models import GALLERY, RUNTIMES, profile
+from onnxproof.errors import OnnxProofError
 from onnxproof.evidence import Record, exit_code, read_record, run_profile, save_report
 from onnxproof.evidence.court import runs_of
 from onnxproof.evidence.proof import RUNS
@@ -36,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--force", action="store_true", help="replace earlier bundles")
     options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
     lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
     print(*lines, sep="\n", flush=True)
     records = []
@@ -63,7 +65,7 @@ def row(record: Record, folder: Path) -> list[str]:
         ", ".join(f"{n} {k}" if k > 1 else n for n, k in Counter(run.runtime.name for run in runs).items()),
         record.level if record.failure is None else f"{record.level}, {record.failure}",
         f"{len(values)} values, {refused} of {len(cases) - len(values)} refused",
-        _number(max((_float(case.max_abs_error) for case in values), default=0.0)),
+        _largest([case.max_abs_error for case in values]),
         _against_float64(values),
         str(_nodes(folder / record.artifacts.model)),
         f"{sum(file.bytes for file in files):,}",
@@ -80,16 +82,13 @@ def _against_float64(cases: list[InputCase]) -> str:
     found = [output.oracle for case in cases for output in case.outputs if output.oracle is not None]
     if not found:
         return "no float64 run"
-    runtime = max(_float(oracle.runtime_max_abs) for oracle in found)
-    return f"{_number(runtime)}, JAX {_number(max(_float(oracle.reference_max_abs) for oracle in found))}"
+    runtime = _largest([oracle.runtime_max_abs for oracle in found])
+    return f"{runtime}, JAX {_largest([oracle.reference_max_abs for oracle in found])}"
 
 
-def _float(value: float | str | None) -> float:
-    return float(value or 0.0)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1e}"
+def _largest(errors: list[float | str | None]) -> str:
+    known = [float(error) for error in errors if error is not None]
+    return f"{max(known):.1e}" if known else "not run"
 
 
 def _line(cells: Iterable[str]) -> str:
@@ -97,4 +96,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OnnxProofError as err:
+        sys.exit(f"error: {err}")
