@@ -272,7 +272,7 @@ def test_zeros_around_the_input_become_padding() -> None:
 
 
 def test_upsampling_block_has_no_batch_normalization_left(tmp_path: Any) -> None:
-    nnx = pytest.importorskip("flax.nnx")
+    from flax import nnx
 
     class UpsamplingBlock(nnx.Module):  # type: ignore[misc,name-defined]
         def __init__(self, rngs: Any) -> None:

@@ -14,7 +14,6 @@ MODELS = {"mlp": "jax", "gru": "equinox"}
 
 
 def test_gallery(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("equinox")
     chosen = [argument for name in MODELS for argument in ("--model", name)]
     assert main([str(tmp_path), *chosen]) == 0
     index = (tmp_path / "index.md").read_text()

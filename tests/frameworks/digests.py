@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 
 import onnx
 
-from onnxproof.errors import OnnxProofError
 from tests.frameworks import matrix
 
 
@@ -16,14 +14,9 @@ def digest(proto: onnx.ModelProto) -> str:
 
 
 def main() -> None:
-    for framework, package in matrix.FRAMEWORKS.items():
-        if importlib.util.find_spec(package) is None:
-            continue
+    for framework in matrix.FRAMEWORKS:
         for architecture in matrix.ARCHITECTURES:
-            try:
-                print(f"{framework}-{architecture}", digest(matrix.exported(framework, architecture)))
-            except OnnxProofError as err:
-                print(f"{framework}-{architecture}", type(err).__name__)
+            print(f"{framework}-{architecture}", digest(matrix.exported(framework, architecture)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from onnxproof import to_onnx
 from tests.frameworks.model import Model
 from tests.running import run
 
-FRAMEWORKS = {"jax": "jax", "nnx": "flax", "linen": "flax", "equinox": "equinox", "haiku": "haiku"}
+FRAMEWORKS = ("jax", "nnx", "linen", "equinox", "haiku")
 ARCHITECTURES = (
     "mlp",
     "cnn",

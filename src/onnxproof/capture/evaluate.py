@@ -58,7 +58,7 @@ def evaluate(
         _Evaluator(env, double).run(program, values)
         return [values[v] for v in kept]
 
-    with jax.enable_x64(double or bool(jax.config.jax_enable_x64)):
+    with jax.enable_x64(double or jax.dtypes.canonicalize_dtype(np.float64) == np.float64):
         results = jax.jit(run)(*(_widened(np.asarray(x), double) for x in inputs))
         return {v: np.asarray(r) for v, r in zip(kept, results, strict=True)}
 

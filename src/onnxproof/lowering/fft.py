@@ -96,7 +96,8 @@ def _factor(n: int) -> int | None:
 def _roots(exponents: np.ndarray[Any, Any], n: int, inverse: bool) -> np.ndarray[Any, Any]:
     """exp(-2 pi i k / n) for each exponent k, or with + in an inverse transform."""
     turn = (2 if inverse else -2) * np.pi / n
-    return np.exp(1j * (turn * (exponents % n)))
+    roots: np.ndarray[Any, Any] = np.exp(1j * (turn * (exponents % n)))
+    return roots
 
 
 def _matrix(rows: int, n: int, inverse: bool, columns: int | None = None) -> np.ndarray[Any, Any]:
