@@ -7,6 +7,7 @@ import os
 import pkgutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import onnx_ir as ir
@@ -30,6 +31,7 @@ _READABLE = 65536  # elements of a table of indices, whose values rules may want
 _INFRASTRUCTURE = frozenset({"driver", "emit", "registry"})
 
 
+@cache
 def load_rules() -> Collection[str]:
     """Import every family of rules and return the names of the primitives that have one."""
     for module in pkgutil.iter_modules([os.path.dirname(__file__)]):

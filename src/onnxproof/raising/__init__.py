@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from functools import cache
 
 _INFRASTRUCTURE = frozenset({"composite", "match"})
 
 
+@cache
 def load_composites() -> None:
     """Import every family of composites; each registers what it holds."""
     for module in pkgutil.iter_modules([os.path.dirname(__file__)]):
