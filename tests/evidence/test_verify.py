@@ -163,14 +163,13 @@ def test_runtime_that_differs() -> None:
     assert record.level == "structural"
 
 
-def test_missing_runtime() -> None:
+@pytest.mark.parametrize("name", ["openvino", "tract"])
+def test_missing_runtime(name: str) -> None:
     """A runtime that was asked for and is not installed is a failure, never a skip."""
     import importlib.util
 
-    if importlib.util.find_spec("openvino") is None:
-        record = verify(
-            None, to_onnx(lambda x: x + 1, [(2,)]), [X[0, :2]], runtimes=["onnxruntime", "openvino"]
-        )
+    if importlib.util.find_spec(name) is None:
+        record = verify(None, to_onnx(lambda x: x + 1, [(2,)]), [X[0, :2]], runtimes=["onnxruntime", name])
         assert validate_record(record) == []
         assert (record.failure, record.exit_code) == ("missing-dependency", 10)
 

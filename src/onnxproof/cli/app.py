@@ -225,7 +225,7 @@ def verify(
     runtime: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="A runtime for a model: onnxruntime, openvino.", show_default=False
+            metavar="NAME", help="A runtime for a model: onnxruntime, openvino, tract.", show_default=False
         ),
     ] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")] = None,

@@ -47,6 +47,7 @@ RUNS: dict[str, tuple[RuntimeSpec, ...]] = {
         # by default it may compute in bfloat16 where the processor can
         RuntimeSpec(name="openvino", provider="CPU", session={"INFERENCE_PRECISION_HINT": "f32"}),
     ),
+    "tract": (RuntimeSpec(name="tract", provider="cpu", session={}),),
 }
 GIVEN = Exporter(name="given", options={})  # a file that someone else wrote
 DEFAULT_POLICY = Policy(refusals="signature", load_seconds=600.0, case_seconds=600.0, memory_bytes=None)

@@ -52,7 +52,12 @@ EXPORTER_PACKAGES: dict[str, tuple[str, ...]] = {
     "dynamo": ("torch", "onnx", "onnxscript"),
     "onnxproof": ("jax", "onnx"),
 }
-RUNTIME_PACKAGES = {"onnxruntime": "onnxruntime", "onnx-reference": "onnx", "openvino": "openvino"}
+RUNTIME_PACKAGES = {
+    "onnxruntime": "onnxruntime",
+    "onnx-reference": "onnx",
+    "openvino": "openvino",
+    "tract": "tract",
+}
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A known limit of a runtime.
+    """A known limit of a runtime; one that names neither kinds nor element types excuses no case.
 
     Attributes:
         name: what records call it.
@@ -68,6 +68,13 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "openvino 2026.4.1",
             dtypes=frozenset({"double"}),
         ),
+    ),
+    "tract": (
+        Limit("bfloat16-unknown", "bfloat16 is refused when the file is loaded", "tract 0.23.9"),
+        Limit("loop-unknown", "Loop is refused when the file is loaded", "tract 0.23.9"),
+        Limit("lstm-symbolic-batch", "an LSTM whose batch has a name ends the process", "tract 0.23.9"),
+        Limit("shape-as-output", "what Shape says of a named dimension cannot be an output", "tract 0.23.9"),
+        Limit("nan-dropped", "Max, Min, Clip, Relu and reductions by them drop NaN", "tract 0.23.9"),
     ),
 }
 

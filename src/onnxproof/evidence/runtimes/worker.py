@@ -24,6 +24,7 @@ ADAPTERS = {
     "onnxruntime": "onnxproof.evidence.runtimes.onnxruntime:OnnxRuntime",
     "onnx-reference": "onnxproof.evidence.runtimes.onnx_reference:OnnxReference",
     "openvino": "onnxproof.evidence.runtimes.openvino:OpenVino",
+    "tract": "onnxproof.evidence.runtimes.tract:Tract",
 }
 MAX_ERROR_CHARACTERS = 2000
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory", "Unable to allocate")
