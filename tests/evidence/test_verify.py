@@ -180,3 +180,18 @@ def test_wrong_usage() -> None:
         verify(None, model, [X[0, :2]], runtimes=["unheard-of"])
     with pytest.raises(InputSpecError, match="no inputs"):
         verify(None, model, {})
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["bundle", "record"])
+def test_external_data(tmp_path: Path, kept: bool) -> None:
+    weight = jnp.asarray(np.random.default_rng(1).normal(size=(4, 512)), jnp.float32)
+
+    def fn(x: Any) -> Any:
+        return jnp.tanh(x) @ weight
+
+    path = tmp_path / "model.onnx"
+    to_onnx(fn, [("B", 4)], return_mode="file", output_path=path, external_data=True)
+    record = verify(fn, path, [X], bundle_path=tmp_path / "bundle" if kept else None)
+    assert_executed(record)
+    assert {f.role for f in record.artifacts.files} >= {"model", "external-data"}
+    assert (tmp_path / "model.onnx.data").stat().st_nlink == 1

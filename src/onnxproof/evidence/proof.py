@@ -251,7 +251,8 @@ def place_model(model: Any, path: Path, *, copy: bool) -> None:
     for location in sorted(external_files(proto)) if proto is not None else ():
         with suppress(UnsafePath, FileNotFoundError):
             parts = safe_parts(location)
-            bundle.link_or_copy(given.parent.joinpath(*parts), path.parent.joinpath(*parts), copy=copy)
+            # onnx.checker refuses data that has more than one hard link
+            bundle.link_or_copy(given.parent.joinpath(*parts), path.parent.joinpath(*parts), copy=True)
 
 
 def _run(
