@@ -21,6 +21,8 @@ _MAX_STACK = 1 << 22  # elements that a sunk equation may stack where it reads m
 
 def hoist(program: Program) -> Program:
     """The program with smaller loop bodies; every value is computed as before, some earlier or later."""
+    if not any(True for eqn in program.eqns for _ in eqn.bodies()):
+        return program
     return drop_dead(merge_equal(_hoist(program)))
 
 

@@ -54,8 +54,7 @@ _FOLD: Mapping[str, Callable[..., Any]] = {
 
 def normalize(program: Program) -> Program:
     """The Program in its normal spelling, without dead or duplicate equations."""
-    program = drop_dead(merge_equal(drop_dead(program)))
-    return drop_dead(merge_equal(_Normalizer().run(program)))
+    return drop_dead(merge_equal(_Normalizer().run(drop_dead(program))))
 
 
 class _Normalizer:
