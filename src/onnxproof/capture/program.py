@@ -61,10 +61,6 @@ class Aval:
         return len(self.shape)
 
     @property
-    def is_static(self) -> bool:
-        return all(isinstance(d, int) for d in self.shape)
-
-    @property
     def size(self) -> int | None:
         """Number of elements, or None when a dimension is symbolic."""
         total = 1

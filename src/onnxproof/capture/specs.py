@@ -13,7 +13,6 @@ import jax.export
 import numpy as np
 
 from onnxproof.capture import dims
-from onnxproof.capture.program import Dim, SymDim
 from onnxproof.capture.weights import path_parts
 from onnxproof.errors import InputSpecError, NameCollision, UnsupportedDimension
 
@@ -282,8 +281,3 @@ def symbolic_avals(leaves: Sequence[LeafSpec], constraints: Sequence[str]) -> li
             ' constraints are comparisons such as "T >= 2".',
         ) from err
     return out
-
-
-def as_dim(dim: Any) -> Dim:
-    """A dimension of JAX's as an int, or its text."""
-    return dim if type(dim) is int else (int(dim) if isinstance(dim, (int, np.integer)) else SymDim(dim))

@@ -37,7 +37,6 @@ from onnxproof.evidence.record import (
     Stages,
 )
 from onnxproof.evidence.references.subject import Array, State, Subject
-from onnxproof.evidence.runtimes.worker import ADAPTERS
 from onnxproof.evidence.signature import reshaped, wrong_inputs
 from onnxproof.evidence.source import base_versions, host, import_versions
 from onnxproof.evidence.strict_json import pretty
@@ -296,11 +295,6 @@ def _raised(err: Exception) -> str:
     frames = traceback.extract_tb(err.__traceback__)
     place = f" (at {Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(err).__name__}: {err}"[:MAX_TEXT] + place
-
-
-def unknown_runtimes(profile: Profile, adapters: Sequence[str] = ()) -> list[str]:
-    """Runtimes of a profile that neither ship nor were handed over by the caller."""
-    return sorted({s.name for s in profile.runtimes} - set(ADAPTERS) - set(adapters))
 
 
 def checked_directory(name: str) -> str:

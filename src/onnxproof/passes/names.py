@@ -32,7 +32,7 @@ def assign_names(model: ir.Model, context: PassContext) -> None:
         outputs = set(main.outputs) if graph is main else set()
         if graph is not main:
             for value in graph.inputs:
-                value.name = fresh(f"{getattr(graph, 'name', 'body')}/{_input_base(value)}")
+                value.name = fresh(f"{getattr(graph, 'name', 'body')}/input")
         for node in graph:
             name = fresh(_base(node))
             node.name = name
@@ -40,10 +40,6 @@ def assign_names(model: ir.Model, context: PassContext) -> None:
             for i, value in enumerate(node.outputs):
                 if value not in outputs:
                     value.name = fresh(f"{name}:0" if single else f"{name}:{i}")
-
-
-def _input_base(value: ir.Value) -> str:
-    return "input"
 
 
 def _base(node: ir.Node) -> str:
