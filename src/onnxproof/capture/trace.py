@@ -99,7 +99,7 @@ def program_of(fn: Callable[..., Any], avals: Sequence[Aval]) -> Program:
         return jax.export.symbolic_shape(str(d), scope=scope)[0] if isinstance(d, SymDim) else d
 
     structs = [jax.ShapeDtypeStruct(tuple(map(dim, a.shape)), a.dtype) for a in avals]
-    needs_x64 = any(a.dtype.itemsize == 8 and a.dtype.kind in "iuf" for a in avals)
+    needs_x64 = any(a.part.dtype.itemsize == 8 and a.part.dtype.kind in "iuf" for a in avals)
     # Spellings broadcast freely, whatever the user allows in code of their own.
     with x64(needs_x64), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         closed, shape = jax.make_jaxpr(fn, return_shape=True)(*structs)

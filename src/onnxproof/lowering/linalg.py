@@ -1,11 +1,12 @@
-"""Dense linear algebra on real matrices: what its rules share, Cholesky and symmetric products.
+"""Dense linear algebra: what its rules share, Cholesky and symmetric products.
 
 Each rule is a JAX function of one matrix, mapped over the leading dimensions and lowered by the other rules, with
 a bounded loop over columns: the graph has the same few dozen nodes at every size, and the batch and the sizes that
-no loop needs to know may be symbolic.
+no loop needs to know may be symbolic. The function is the same for real and complex matrices.
 
-Factorizations are computed in float64 and rounded once. For float32 that costs a few casts and makes the results
-those of exact arithmetic on well-conditioned matrices; what is left of a difference is LAPACK's own.
+Factorizations are computed in float64 or complex128 and rounded once. For single precision that costs a few casts
+and makes the results those of exact arithmetic on well-conditioned matrices; what is left of a difference is
+LAPACK's own.
 """
 
 from __future__ import annotations
@@ -18,29 +19,37 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx_ir as ir
 from jax import lax
 
 from onnxproof.capture.program import Dim, SymDim
 from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.registry import lowers
+from onnxproof.lowering.registry import lowers, lowers_complex
 
 Array = Any
 _LARGEST_EXPONENT = 1000.0  # of a power of two whose inverse is a normal float64
 
 
 def in_double(ctx: Ctx, fn: Callable[..., Any], *operands: ir.Value) -> list[ir.Value]:
-    """Lower a JAX function on ``operands``, floats as float64; its results get the dtypes of the equation."""
+    """Lower a JAX function on ``operands``, of double precision; its results get the dtypes of the equation."""
     if all(0 in a.shape for a in ctx.outs):
-        return [ctx.expand(ctx.const(0, a.dtype), a.shape) for a in ctx.outs]
-    avals = [replace(a, dtype=F64) if _is_float(a.dtype) else a for a in ctx.ins]
-    wide = [ctx.cast(v, a.dtype) for v, a in zip(operands, avals, strict=True)]
+        return [ctx.expand(ctx.const(0, a.dtype), a.shape) for a in (b.stored for b in ctx.outs)]
+    avals = [replace(a, dtype=_wide(a.dtype)) for a in ctx.ins]
+    wide = [ctx.cast(v, a.part.dtype) for v, a in zip(operands, avals, strict=True)]
     results = ctx.jax(fn, *wide, avals=avals)
-    return [ctx.cast(v, a.dtype) for v, a in zip(results, ctx.outs, strict=True)]
+    return [ctx.cast(v, a.part.dtype) for v, a in zip(results, ctx.outs, strict=True)]
 
 
-def _is_float(dtype: Any) -> bool:
-    return bool(jnp.issubdtype(dtype, jnp.floating))
+def _wide(dtype: Any) -> np.dtype[Any]:
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return np.dtype(np.complex128)
+    return F64 if jnp.issubdtype(dtype, jnp.floating) else np.dtype(dtype)
+
+
+def is_double(ctx: Ctx) -> bool:
+    """Whether the first operand has no wider format, so that its extremes have to be kept in range."""
+    return ctx.ins[0].part.dtype == F64
 
 
 def known_sizes(ctx: Ctx, *sizes: Dim) -> None:
@@ -97,6 +106,36 @@ def at(x: Array, index: Array, axis: int = 0) -> Array:
     )
 
 
+def squared(x: Array) -> Array:
+    """The square of the absolute value."""
+    return x.real * x.real + x.imag * x.imag if jnp.iscomplexobj(x) else x * x
+
+
+def size_of(x: Array) -> Array:
+    """The absolute value, or the sum of those of the parts, by which LAPACK compares complex numbers."""
+    return jnp.abs(x.real) + jnp.abs(x.imag) if jnp.iscomplexobj(x) else jnp.abs(x)
+
+
+def by_part(fn: Callable[[Array], Array], x: Array) -> Array:
+    """A real function of the real and the imaginary part."""
+    return lax.complex(fn(x.real), fn(x.imag)) if jnp.iscomplexobj(x) else fn(x)
+
+
+def conj(x: Array) -> Array:
+    """The complex conjugate; reals as they are."""
+    return lax.conj(x) if jnp.iscomplexobj(x) else x
+
+
+def over(x: Array, number: Array) -> Array:
+    """``x`` divided by one number: by one quotient where those are costly."""
+    return x * (1 / number) if jnp.iscomplexobj(x) else x / number
+
+
+def nan_unless(ok: Array, x: Array) -> Array:
+    """``x`` where it is ok, elsewhere NaN, in both parts of complex numbers."""
+    return jnp.where(ok, x, complex(jnp.nan, jnp.nan) if jnp.iscomplexobj(x) else jnp.nan)
+
+
 def scale_of(a: Array) -> Array:
     """A power of two near the largest size of an element, which keeps squares in range; 1 for 0, inf and NaN."""
     largest = jnp.max(jnp.abs(a), initial=0.0)
@@ -108,6 +147,7 @@ def scale_of(a: Array) -> Array:
 # -- Cholesky ---------------------------------------------------------------------------------
 
 
+@lowers_complex("cholesky")
 @lowers("cholesky")
 def cholesky(ctx: Ctx, a: ir.Value) -> ir.Value:
     """Right-looking, a column at a time, from the lower triangle alone.
@@ -119,12 +159,15 @@ def cholesky(ctx: Ctx, a: ir.Value) -> ir.Value:
 
 def _cholesky(a: Array) -> Array:
     rows = indices(a)
+    if jnp.iscomplexobj(a):  # what rounding leaves beside the real diagonal is not looked at
+        a = lax.complex(a.real, jnp.where(rows[:, None] == rows, 0.0, a.imag))
 
     def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
         column = at(rest, k, 1)
-        square = at(column, k)
-        column = jnp.where(rows >= k, column / jnp.sqrt(square), 0.0)
-        return rest - column[:, None] * column, (column, square)
+        square = at(column, k).real
+        root = jnp.sqrt(square)
+        column = jnp.where(rows >= k, by_part(lambda x: x / root, column), 0.0)
+        return rest - column[:, None] * conj(column), (column, square)
 
     _, (columns, squares) = lax.scan(step, a, rows)
     return jnp.where(jnp.any(squares <= 0), jnp.nan, columns.T)

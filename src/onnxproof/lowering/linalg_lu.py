@@ -9,10 +9,11 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, below, in_double, indices, known_sizes, mapped
-from onnxproof.lowering.registry import lowers
+from onnxproof.lowering.linalg import Array, at, below, in_double, indices, known_sizes, mapped, over, size_of
+from onnxproof.lowering.registry import lowers, lowers_complex
 
 
+@lowers_complex("lu")
 @lowers("lu")
 def lu(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
     """A column at a time, with the pivots that LAPACK takes: the first largest one in the order of the rows.
@@ -35,13 +36,13 @@ def _lu(a: Array) -> tuple[Array, Array, Array]:
     ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
         rest, live, order = carry
         column = at(rest, k, 1)
-        size = at(jnp.where(live, jnp.abs(column), -1.0), order)
+        size = at(jnp.where(live, size_of(column), -1.0), order)
         place = jnp.argmax(size)
         pivot_row = at(order, place)
         order = jnp.where(rows == k, pivot_row, jnp.where(rows == place, at(order, k), order))
         live = live & (rows != pivot_row)
         pivot = at(column, pivot_row)
-        factors = jnp.where(live, column / jnp.where(pivot == 0, 1.0, pivot), 0.0)
+        factors = jnp.where(live, over(column, jnp.where(pivot == 0, 1.0, pivot)), 0.0)
         row = at(rest, pivot_row)
         return (rest - factors[:, None] * row, live, order), (factors, row, place)
 

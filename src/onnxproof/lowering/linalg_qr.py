@@ -1,7 +1,7 @@
 """Householder reflections: QR, Hessenberg and tridiagonal forms, products with Q.
 
-A reflection is ``I - tau v v.T`` with v 1 at its own place and 0 before, and LAPACK's choice of signs, so that
-factors and packed forms are LAPACK's own.
+A reflection is ``I - tau v v.H`` with v 1 at its own place and 0 before, and LAPACK's choice of signs, so that
+factors and packed forms are LAPACK's own. For complex matrices tau is complex and R has a real diagonal.
 """
 
 from __future__ import annotations
@@ -12,36 +12,55 @@ import jax.numpy as jnp
 import onnx_ir as ir
 from jax import lax
 
-from onnxproof.lowering.emit import F64, Ctx
-from onnxproof.lowering.linalg import Array, at, below, in_double, indices, known_sizes, mapped, scale_of
-from onnxproof.lowering.registry import ANY, lowers
+from onnxproof.lowering.emit import Ctx
+from onnxproof.lowering.linalg import (
+    Array,
+    at,
+    below,
+    by_part,
+    conj,
+    in_double,
+    indices,
+    is_double,
+    known_sizes,
+    mapped,
+    over,
+    scale_of,
+    squared,
+)
+from onnxproof.lowering.registry import ANY, lowers, lowers_complex
 
 
 def reflector(x: Array, k: Array) -> tuple[Array, Array]:
-    """(v, tau) of the reflection that makes x[k+1:] zero; tau is 0 where it is zero already."""
+    """(v, tau) of the reflection whose adjoint makes x[k] real and x[k+1:] zero; tau is 0 where they are already."""
     rows = indices(x)
     tail = jnp.where(rows > k, x, 0.0)
     alpha = at(x, k)
-    square = jnp.sum(tail * tail)
-    norm = jnp.sqrt(alpha * alpha + square)
-    beta = jnp.where(alpha < 0, norm, -norm)
-    still = square == 0
-    v = jnp.where(rows == k, 1.0, tail / jnp.where(still, 1.0, alpha - beta))
-    return v, jnp.where(still, 0.0, (beta - alpha) / jnp.where(still, 1.0, beta))
+    square = jnp.sum(squared(tail))
+    norm = jnp.sqrt(squared(alpha) + square)
+    beta = jnp.where(alpha.real < 0, norm, -norm)
+    still = (square == 0) & (alpha.imag == 0) if jnp.iscomplexobj(x) else square == 0
+    v = jnp.where(rows == k, 1.0, over(tail, jnp.where(still, 1.0, alpha - beta)))
+    return v, jnp.where(still, 0.0, by_part(lambda x: x / jnp.where(still, 1.0, beta), beta - alpha))
 
 
 def reflect(x: Array, v: Array, tau: Array) -> Array:
-    """``(I - tau v v.T) @ x``."""
-    return x - v[:, None] * (tau * (v @ x))
+    """``(I - tau v v.H) @ x``."""
+    return x - v[:, None] * (tau * (conj(v) @ x))
+
+
+def reflect_columns(x: Array, v: Array, tau: Array) -> Array:
+    """``x @ (I - tau v v.H)``."""
+    return x - (tau * (x @ v))[:, None] * conj(v)
 
 
 def apply(vs: Array, taus: Array, x: Array, transpose: bool = False) -> Array:
-    """``Q @ x`` or ``Q.T @ x``, where Q is the product of the reflections with vectors ``vs`` [k, m]."""
+    """``Q @ x`` or ``Q.H @ x``, where Q is the product of the reflections with vectors ``vs`` [k, m]."""
 
     def step(x: Array, item: tuple[Array, Array]) -> tuple[Array, None]:
         return reflect(x, *item), None
 
-    return lax.scan(step, x, (vs, taus), reverse=not transpose)[0]
+    return lax.scan(step, x, (vs, conj(taus) if transpose else taus), reverse=not transpose)[0]
 
 
 def factor(a: Array) -> tuple[Array, Array, Array]:
@@ -49,7 +68,7 @@ def factor(a: Array) -> tuple[Array, Array, Array]:
 
     def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
         v, tau = reflector(at(rest, k, 1), k)
-        return reflect(rest, v, tau), (v, tau)
+        return reflect(rest, v, conj(tau)), (v, tau)
 
     r, (vs, taus) = lax.scan(step, a, lax.iota(jnp.int64, min(a.shape)))
     return r, vs, taus
@@ -62,11 +81,11 @@ def _factor_pivoting(a: Array) -> tuple[Array, Array, Array, Array]:
     def step(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         rest, order = carry
         tail = jnp.where((rows >= k)[:, None], rest, 0.0)
-        place = jnp.argmax(jnp.where(columns >= k, jnp.sum(tail * tail, 0), -1.0))
+        place = jnp.argmax(jnp.where(columns >= k, jnp.sum(squared(tail), 0), -1.0))
         swap = jnp.where(columns == k, place, jnp.where(columns == place, k, columns))
         rest, order = at(rest, swap, 1), at(order, swap)
         v, tau = reflector(at(rest, k, 1), k)
-        return (reflect(rest, v, tau), order), (v, tau)
+        return (reflect(rest, v, conj(tau)), order), (v, tau)
 
     (r, order), (vs, taus) = lax.scan(step, (a, columns), lax.iota(jnp.int64, min(a.shape)))
     return r, vs, taus, order.astype(jnp.int32)
@@ -88,12 +107,13 @@ def _unpack(a: Array, count: int) -> Array:
 # -- QR ---------------------------------------------------------------------------------------
 
 
+@lowers_complex("qr", use_magma=ANY)
 @lowers("qr", use_magma=ANY)
 def qr(ctx: Ctx, a: ir.Value, *, pivoting: bool, full_matrices: bool) -> Sequence[ir.Value]:
     m, n = ctx.ins[0].shape[-2:]
     if m != n:
         known_sizes(ctx, m, n)
-    return in_double(ctx, mapped(_qr, pivoting, full_matrices, ctx.ins[0].dtype == F64), a)
+    return in_double(ctx, mapped(_qr, pivoting, full_matrices, is_double(ctx)), a)
 
 
 def _qr(pivoting: bool, full: bool, rescale: bool, a: Array) -> Sequence[Array]:
@@ -103,12 +123,15 @@ def _qr(pivoting: bool, full: bool, rescale: bool, a: Array) -> Sequence[Array]:
         empty = jnp.eye(m, size, dtype=a.dtype), jnp.zeros((size, n), a.dtype)
         return (*empty, jnp.zeros((n,), jnp.int32)) if pivoting else empty
     scale = scale_of(a) if rescale else 1.0
-    r, vs, taus, *order = (_factor_pivoting if pivoting else factor)(a / scale if rescale else a)
+    if rescale:
+        a = by_part(lambda x: x / scale, a)
+    r, vs, taus, *order = (_factor_pivoting if pivoting else factor)(a)
     q = apply(vs, taus, jnp.eye(m, size, dtype=a.dtype))
     r = jnp.triu(r[:size])
-    return q, r * scale if rescale else r, *order
+    return q, by_part(lambda x: x * scale, r) if rescale else r, *order
 
 
+@lowers_complex("geqrf")
 @lowers("geqrf")
 def geqrf(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
     known_sizes(ctx, *ctx.ins[0].shape[-2:])
@@ -120,6 +143,7 @@ def _geqrf(a: Array) -> tuple[Array, Array]:
     return _pack(r, vs), taus
 
 
+@lowers_complex("householder_product")
 @lowers("householder_product")
 def householder_product(ctx: Ctx, a: ir.Value, taus: ir.Value) -> ir.Value:
     known_sizes(ctx, *ctx.ins[0].shape[-2:])
@@ -130,6 +154,7 @@ def _householder_product(a: Array, taus: Array) -> Array:
     return apply(_unpack(a, taus.shape[0]), taus, jnp.eye(a.shape[0], a.shape[1], dtype=a.dtype))
 
 
+@lowers_complex("ormqr")
 @lowers("ormqr")
 def ormqr(ctx: Ctx, a: ir.Value, taus: ir.Value, c: ir.Value, *, left: bool, transpose: bool) -> ir.Value:
     known_sizes(ctx, *ctx.ins[0].shape[-2:])
@@ -138,7 +163,7 @@ def ormqr(ctx: Ctx, a: ir.Value, taus: ir.Value, c: ir.Value, *, left: bool, tra
 
 def _ormqr(left: bool, transpose: bool, a: Array, taus: Array, c: Array) -> Array:
     vs = _unpack(a, taus.shape[0])
-    return apply(vs, taus, c, transpose) if left else apply(vs, taus, c.T, not transpose).T
+    return apply(vs, taus, c, transpose) if left else conj(apply(vs, taus, conj(c).T, not transpose)).T
 
 
 # -- Hessenberg and tridiagonal forms ---------------------------------------------------------
@@ -158,12 +183,11 @@ def _hessenberg(a: Array) -> tuple[Array, Array]:
 
 
 def reduce(a: Array) -> tuple[Array, Array, Array]:
-    """(Q.T @ a @ Q, Hessenberg up to rounding, vectors [n - 1, n] and taus [n - 1] of Q)."""
+    """(Q.H @ a @ Q, Hessenberg up to rounding, vectors [n - 1, n] and taus [n - 1] of Q)."""
 
     def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
         v, tau = reflector(at(rest, k, 1), k + 1)
-        rest = reflect(rest, v, tau)
-        return rest - (tau * (rest @ v))[:, None] * v, (v, tau)
+        return reflect_columns(reflect(rest, v, conj(tau)), v, tau), (v, tau)
 
     h, (vs, taus) = lax.scan(step, a, lax.iota(jnp.int64, a.shape[0] - 1))
     return h, vs, taus

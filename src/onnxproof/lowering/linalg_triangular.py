@@ -9,11 +9,12 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, in_double, indices, mapped
-from onnxproof.lowering.registry import ANY, lowers
+from onnxproof.lowering.linalg import Array, at, conj, in_double, indices, mapped, over, size_of
+from onnxproof.lowering.registry import lowers, lowers_complex
 
 
-@lowers("triangular_solve", conjugate_a=ANY)
+@lowers_complex("triangular_solve")
+@lowers("triangular_solve")
 def triangular_solve(
     ctx: Ctx,
     a: ir.Value,
@@ -22,16 +23,21 @@ def triangular_solve(
     left_side: bool,
     lower: bool,
     transpose_a: bool,
+    conjugate_a: bool,
     unit_diagonal: bool,
 ) -> ir.Value:
     """Substitution, an unknown at a time. The other triangle, and a unit diagonal, are never looked at."""
-    fn = mapped(_triangular_solve, left_side, lower, transpose_a, unit_diagonal, ranks=(2, 2))
+    fn = mapped(_triangular_solve, left_side, lower, transpose_a, conjugate_a, unit_diagonal, ranks=(2, 2))
     return in_double(ctx, fn, a, b)[0]
 
 
-def _triangular_solve(left: bool, lower: bool, transpose: bool, unit: bool, a: Array, b: Array) -> Array:
+def _triangular_solve(
+    left: bool, lower: bool, transpose: bool, conjugate: bool, unit: bool, a: Array, b: Array
+) -> Array:
     if not left:  # x op(a) = b is op(a).T x.T = b.T
-        return _triangular_solve(True, lower, not transpose, unit, a, b.T).T
+        return _triangular_solve(True, lower, not transpose, conjugate, unit, a, b.T).T
+    if conjugate:
+        a = conj(a)
     forward = lower != transpose
     rows = indices(a)
 
@@ -39,13 +45,14 @@ def _triangular_solve(left: bool, lower: bool, transpose: bool, unit: bool, a: A
         k, column = item
         unknown = at(rest, k)
         if not unit:
-            unknown = unknown / at(column, k)
+            unknown = over(unknown, at(column, k))
         ahead = rows > k if forward else rows < k
         return rest - jnp.where(ahead, column, 0.0)[:, None] * unknown, unknown
 
     return lax.scan(step, b, (rows, a if transpose else a.T), reverse=not forward)[1]
 
 
+@lowers_complex("tridiagonal_solve", perturb_singular=False)
 @lowers("tridiagonal_solve", perturb_singular=False)
 def tridiagonal_solve(ctx: Ctx, dl: ir.Value, d: ir.Value, du: ir.Value, b: ir.Value) -> ir.Value:
     """Elimination with row interchanges; NaN for a matrix that this shows to be singular, as from LAPACK."""
@@ -59,7 +66,7 @@ def _tridiagonal_solve(dl: Array, d: Array, du: Array, b: Array) -> Array:
         """Fold the next row into the pivot row: the one of them with the larger first element."""
         pivot, right, rhs = row
         low, middle, far, next_rhs = item
-        swap = jnp.abs(low) > jnp.abs(pivot)
+        swap = size_of(low) > size_of(pivot)
         top = [
             jnp.where(swap, y, x) for x, y in ((pivot, low), (right, middle), (zero, far), (rhs, next_rhs))
         ]
