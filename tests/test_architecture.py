@@ -141,6 +141,17 @@ def test_export_imports_no_framework_and_no_runtime() -> None:
     code = (
         "from onnxproof import to_onnx\n"
         "to_onnx(lambda x: x + 1, [('B', 3)])\n"
-        "print(sorted({'flax', 'equinox', 'haiku', 'torch', 'sklearn'} & set(sys.modules)))"
+        "print(sorted({'flax', 'equinox', 'haiku', 'torch', 'sklearn', 'sympy'} & set(sys.modules)))"
     )
     assert run_python(code) == "[]"
+
+
+def test_onnx_ir_loads_sympy_when_it_needs_it() -> None:
+    code = (
+        "from onnxproof import to_onnx\n"
+        "import onnx_ir as ir\n"
+        "print(ir.SymbolicDim('max(B, 3) + 1') + 1)\n"
+        "import sympy, sympy.abc\n"
+        "print(ir.SymbolicDim(sympy.Symbol('B') * 2) * 2, sympy.__name__)"
+    )
+    assert run_python(code) == "Max(3, B) + 2\n4*B sympy"

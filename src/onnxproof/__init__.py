@@ -57,6 +57,7 @@ _HOME = {
     "UnsupportedParam": "errors",
     "UnsupportedPrimitive": "errors",
 }
+_NEEDS_ONNX_IR = ("_api", "_allclose", "_explain", "functions")
 __all__ = ["__version__", *_HOME]
 
 
@@ -64,6 +65,10 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home in _NEEDS_ONNX_IR:
+        from onnxproof import _onnx_ir
+
+        _onnx_ir.load()
     return getattr(importlib.import_module(f"onnxproof.{home}"), name)
 
 

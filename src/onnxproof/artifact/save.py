@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,8 @@ import onnx_ir as ir
 
 from onnxproof.errors import ArtifactError
 
-EXTERNAL_DATA_BYTES = 3 * 2**29  # 1.5 GiB: a protobuf message ends at 2 GiB
+EXTERNAL_DATA_BYTES = 3 * 2**29  # 1.5 GiB, where weights move to a side file unless told otherwise
+ONE_FILE_BYTES = 2**31 - 2**24  # a protobuf message ends at 2 GiB; 16 MiB are left to the graph
 ExportMode = Literal["standard", "web"]
 
 
@@ -37,13 +39,12 @@ def save(
     """
     target = Path(path)
     external = weight_bytes(model) > EXTERNAL_DATA_BYTES if external_data is None else external_data
-    if mode == "web":
-        if external and weight_bytes(model) > EXTERNAL_DATA_BYTES:
-            raise ArtifactError(
-                f"{weight_bytes(model) / 2**30:.1f} GiB of weights don't fit in the one file of a web export",
-                way_out='Use export_mode="standard", or a smaller weight dtype.',
-            )
-        external = False
+    external = external and mode != "web"
+    if not external and weight_bytes(model) > ONE_FILE_BYTES:
+        raise ArtifactError(
+            f"{weight_bytes(model) / 2**30:.1f} GiB of weights don't fit in one file",
+            way_out='Let them go to a side file (export_mode="standard"), or use a smaller weight dtype.',
+        )
     side = target.with_name(target.name + ".data")
     try:
         if not target.parent.is_dir():
@@ -52,17 +53,12 @@ def save(
             )
         if target.is_dir():
             raise ArtifactError(f"{str(target)!r} is a folder", way_out="Give a file name.")
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-            new = Path(folder) / target.name
-            ir.save(model, new, external_data=side.name if external else None)
-            for file in Path(folder).iterdir():
-                _sync(file)
-            if external:
-                os.replace(Path(folder) / side.name, side)
-            os.replace(new, target)
+        if external:
+            _write_two(model, target, side)
+        else:
+            _write_one(model, target)
         if mode == "web" and side.is_file():
             side.unlink()
-        _sync(target.parent)
     except ArtifactError:
         raise
     except OSError as err:
@@ -73,9 +69,25 @@ def save(
     return [target, side] if external else [target]
 
 
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
+def _write_one(model: ir.Model, target: Path) -> None:
+    new = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    data = ir.to_proto(model).SerializeToString()
     try:
-        os.fsync(fd)
+        with new.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
     finally:
-        os.close(fd)
+        new.unlink(missing_ok=True)
+
+
+def _write_two(model: ir.Model, target: Path, side: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        new = Path(folder) / target.name
+        ir.save(model, new, external_data=side.name)
+        for file in Path(folder).iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        os.replace(Path(folder) / side.name, side)
+        os.replace(new, target)

@@ -32,18 +32,19 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The equation that may be the root of a composite, with a way to look above it."""
+    """The equation that may be the root of a composite, with a way to look above it.
+
+    Attributes:
+        near: the root and the equations nearest above it.
+    """
 
     root: Eqn
     makers: Makers
+    near: Sequence[Eqn]
 
     @property
     def out(self) -> Aval:
         return self.root.outputs[0].aval
-
-    def above(self) -> Sequence[Eqn]:
-        """The root and the equations nearest above it."""
-        return above(self.root, self.makers)
 
     def maker(self, atom: Atom, primitive: str) -> Eqn | None:
         """The equation that made ``atom``, when it is an application of ``primitive``."""
@@ -157,8 +158,8 @@ class _Raiser:
         composites = self.by_root.get(eqn.primitive)
         if not composites or eqn.outputs[0].aval.is_complex:
             return eqn
-        candidate = Candidate(eqn, makers)
-        near = {e.primitive for e in candidate.above()}
+        candidate = Candidate(eqn, makers, above(eqn, makers))
+        near = {e.primitive for e in candidate.near}
         for composite in composites:
             if composite.anchor not in near:
                 continue

@@ -18,7 +18,7 @@ def _literal_divisor(candidate: Candidate) -> Iterable[Variant]:
     """The divisor as the nearest ``rem`` above has it; -1 and 0 have cases of their own."""
     if candidate.out.dtype.kind not in "iu":
         return
-    for eqn in candidate.above():
+    for eqn in candidate.near:
         if eqn.primitive == "rem" and eqn.inputs[0].aval == candidate.out:
             divisor = eqn.inputs[1]
             if isinstance(divisor, Lit) and divisor.value.size == 1:

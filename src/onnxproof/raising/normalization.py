@@ -88,7 +88,7 @@ def _operand(candidate: Candidate) -> Iterable[Aval]:
     out = candidate.out
     if out.ndim and out.dtype.name in ("float32", "float64"):
         last = (out.ndim - 1,)
-        for eqn in candidate.above():
+        for eqn in candidate.near:
             if eqn.primitive == "reduce_sum" and eqn.inputs[0].aval == out and eqn.params["axes"] == last:
                 yield out
                 return
@@ -213,7 +213,7 @@ def _groups(candidate: Candidate) -> Iterable[tuple[int, int]]:
     out = candidate.out
     if out.ndim < 3 or out.dtype.name != "float32":
         return
-    for eqn in candidate.above():
+    for eqn in candidate.near:
         split = candidate.maker(eqn.inputs[0], "reshape") if eqn.primitive == "reduce_sum" else None
         if split is None or split.inputs[0].aval != out or split.outputs[0].aval.ndim != out.ndim + 1:
             continue
