@@ -21,7 +21,7 @@ _MAX_STACK = 1 << 22  # elements that a sunk equation may stack where it reads m
 
 def hoist(program: Program) -> Program:
     """The program with smaller loop bodies; every value is computed as before, some earlier or later."""
-    if not any(True for eqn in program.eqns for _ in eqn.bodies()):
+    if not any(eqn.has_bodies for eqn in program.eqns):
         return program
     return drop_dead(merge_equal(_hoist(program)))
 
@@ -29,7 +29,7 @@ def hoist(program: Program) -> Program:
 def _hoist(program: Program) -> Program:
     eqns: list[Eqn] = []
     for eqn in program.eqns:
-        if not any(True for _ in eqn.bodies()):
+        if not eqn.has_bodies:
             eqns.append(eqn)
             continue
         eqn = map_bodies(eqn, _hoist)
@@ -123,7 +123,12 @@ def _swells(eqn: Eqn, batching: _Batching) -> bool:
     return out > _SWELL * max(source, 1) and out * batching.length > _MAX_STACK
 
 
-def _late(eqn: Eqn) -> tuple[Eqn, list[Eqn]]:
+def sink(eqn: Eqn) -> tuple[Eqn, list[Eqn]]:
+    """The scan without what no later trip needs, whatever memory the stacks for that take."""
+    return _late(eqn, at_any_price=True)
+
+
+def _late(eqn: Eqn, at_any_price: bool = False) -> tuple[Eqn, list[Eqn]]:
     """The scan without what no later trip needs, and that part, batched over stacks of what it reads."""
     body, n, length = eqn.params["body"], eqn.params["num_carry"], eqn.params["length"]
     needed = _ancestors(body, body.outputs[:n])
@@ -133,7 +138,7 @@ def _late(eqn: Eqn) -> tuple[Eqn, list[Eqn]]:
         return eqn, []
     made_late = {v for e in late for v in e.outputs}
     ys = [i for i in range(n, len(body.outputs)) if body.outputs[i] in made_late]
-    if not _pays(readable, [body.outputs[i] for i in ys], length):
+    if not at_any_price and not _pays(readable, [body.outputs[i] for i in ys], length):
         return eqn, []
     xs = dict(zip(body.inputs[n:], eqn.inputs[n:], strict=True))
     batching.rename({readable[v]: xs[v] for v in readable if v in xs})
@@ -188,7 +193,7 @@ class _Batching:
     def take(self, eqn: Eqn, inside: Collection[Var]) -> bool:
         """Batch an equation whose operands have stacks or come from outside; False when that can't be."""
         flags = [isinstance(a, Var) and a in self.stacks for a in eqn.inputs]
-        if any(True for _ in eqn.bodies()) or not any(flags):
+        if eqn.has_bodies or not any(flags):
             return False
         if any(isinstance(a, Var) and a in inside and not f for a, f in zip(eqn.inputs, flags, strict=True)):
             return False

@@ -33,6 +33,7 @@ _MOVES = frozenset(
 DRAWS = frozenset({"random_seed", "random_split", "random_fold_in", "random_bits"})
 
 
+@lru_cache(maxsize=256)
 def is_key(dtype: Any) -> bool:
     """Whether ``dtype`` is that of typed PRNG keys."""
     return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))

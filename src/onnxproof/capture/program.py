@@ -162,6 +162,15 @@ class Eqn:
     params: Mapping[str, Any]
     site: Site
 
+    @property
+    def has_bodies(self) -> bool:
+        """Whether a parameter is a Program or holds one."""
+        for value in self.params.values():
+            kind = type(value)
+            if kind is Program or (kind is tuple and any(type(item) is Program for item in value)):
+                return True
+        return False
+
     def bodies(self) -> Iterator[Program]:
         """The Programs among the parameters (of a scan, while, cond or named function)."""
         for value in self.params.values():

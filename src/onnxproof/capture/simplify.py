@@ -34,7 +34,7 @@ def _drop(program: Program, used: set[Var]) -> Program:
 
 def map_bodies(eqn: Eqn, fn: Callable[[Program], Program]) -> Eqn:
     """The equation with each of its bodies replaced."""
-    if not any(True for _ in eqn.bodies()):
+    if not eqn.has_bodies:
         return eqn
 
     def convert(value: Any) -> Any:
@@ -58,7 +58,7 @@ def _merge(program: Program, seen: Mapping[Hashable, tuple[Var, ...]], env: Mapp
     eqns: list[Eqn] = []
     for eqn in program.eqns:
         inputs = tuple(names.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
-        bodies = any(True for _ in eqn.bodies())
+        bodies = eqn.has_bodies
         key = None if bodies else _key(eqn, inputs)
         same = local.get(key) if key is not None else None
         if same is not None:
@@ -80,7 +80,7 @@ def _merge(program: Program, seen: Mapping[Hashable, tuple[Var, ...]], env: Mapp
 
 def _key(eqn: Eqn, inputs: tuple[Atom, ...]) -> Hashable | None:
     atoms = tuple(_atom_key(a) for a in inputs)
-    params = tuple(sorted((k, freeze(v)) for k, v in eqn.params.items() if freeze(v) is not None))
+    params = tuple(sorted((k, freeze(v)) for k, v in eqn.params.items()))
     key = (eqn.primitive, atoms, params, tuple(v.aval for v in eqn.outputs))
     try:
         hash(key)

@@ -42,6 +42,12 @@ def unify(pattern: Pattern, root: Eqn, makers: Makers) -> Bindings | None:
     return _unify(pattern, makers, [start], {})
 
 
+def unify_results(program: Program, results: Sequence[Atom], makers: Makers) -> Bindings | None:
+    """Bind every Var of a reference program so that its results become ``results``; None when they differ."""
+    pattern = Pattern(program, {v: e for e in program.eqns for v in e.outputs}, program.eqns[-1])
+    return _unify(pattern, makers, list(zip(program.outputs, results, strict=True)), {})
+
+
 def _unify(
     pattern: Pattern, makers: Makers, todo: list[tuple[Atom, Atom]], bound: Bindings
 ) -> Bindings | None:
@@ -102,10 +108,11 @@ def above(root: Eqn, makers: Makers, limit: int = 40) -> Sequence[Eqn]:
     queue, seen = [root], {id(root)}
     for eqn in queue:
         for atom in eqn.inputs:
-            maker = makers.get(atom) if isinstance(atom, Var) else None
-            if maker is not None and id(maker) not in seen and len(queue) < limit:
+            if type(atom) is Var and (maker := makers.get(atom)) is not None and id(maker) not in seen:
                 seen.add(id(maker))
                 queue.append(maker)
+                if len(queue) == limit:
+                    return queue
     return queue
 
 
