@@ -22,11 +22,18 @@ from onnxproof.lowering.pairs import pack, under_contract_of, whole_parts
 def dot_general(
     ctx: Ctx, x: ir.Value, y: ir.Value, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any
 ) -> ir.Value:
-    """One product of reals: pairs of ``x`` are contracted with the 2x2 matrices that stand for numbers of ``y``."""
+    """One product of reals.
+
+    Pairs of ``x`` are contracted with the 2x2 matrices that stand for numbers of ``y``; where the result is smaller
+    than these, as of a vector and a matrix, all products of parts are taken, and added up after.
+    """
     numbers = tuple(tuple(tuple(int(d) for d in side) for side in part) for part in dimension_numbers)
     work = max((a.part.dtype for a in (*ctx.ins, ctx.out) if a.is_complex or a.dtype == F64), key=_size)
     values = [ctx.cast(v, work) for v in (x, y)]
     spelled = _paired_dot(numbers, precision, ctx.ins[0].is_complex, ctx.ins[1].is_complex)
+    many, few = ctx.ins[1].size, ctx.out.size
+    if all(a.is_complex for a in ctx.ins) and many is not None and few is not None and few < many:
+        spelled = _dot_of_parts(numbers, precision)
     (result,) = ctx.jax(spelled, *values, avals=[Aval(a.stored.shape, work) for a in ctx.ins])
     return ctx.cast(result, ctx.out.part.dtype)
 
@@ -48,6 +55,17 @@ def _paired_dot(numbers: Any, precision: Any, *is_complex: bool) -> Callable[...
         matrices = jnp.stack([y, turned], -2)
         contracted = (*cx, x.ndim - 1), (*cy, y.ndim - 1)
         return lax.dot_general(x, matrices, (contracted, batch), precision=precision)
+
+    return dot
+
+
+@lru_cache(maxsize=256)
+def _dot_of_parts(numbers: Any, precision: Any) -> Callable[..., Any]:
+    def dot(x: Any, y: Any) -> Any:
+        product = lax.dot_general(x, y, numbers, precision=precision)
+        axis = x.ndim - 1 - len(numbers[0][0])  # that of the parts of x; those of y come last
+        re, im = (lax.index_in_dim(product, i, axis, keepdims=False) for i in (0, 1))
+        return jnp.stack([re[..., 0] - im[..., 1], re[..., 1] + im[..., 0]], -1)
 
     return dot
 

@@ -136,9 +136,32 @@ def nan_unless(ok: Array, x: Array) -> Array:
     return jnp.where(ok, x, complex(jnp.nan, jnp.nan) if jnp.iscomplexobj(x) else jnp.nan)
 
 
+def outer(x: Array, y: Array) -> Array:
+    """All products of two vectors; of complex ones it is a matrix product that keeps the parts together."""
+    return x[:, None] @ y[None] if jnp.iscomplexobj(x) else x[:, None] * y
+
+
+def hermitian(lower: bool, a: Array) -> Array:
+    """The symmetric or Hermitian matrix of one triangle; imaginary parts on the diagonal are taken to be 0."""
+    n = a.shape[0]
+    whole = jnp.where(jnp.tri(n, k=0 if lower else -1, dtype=bool) == lower, a, conj(a.T))
+    if not jnp.iscomplexobj(a):
+        return whole
+    return lax.complex(whole.real, jnp.where(jnp.eye(n, dtype=bool), 0.0, whole.imag))
+
+
+def with_real_diagonal(a: Array, depth: int = 0) -> Array:
+    """``a`` without what rounding left as the imaginary part of a diagonal, ``depth`` below the main one."""
+    if not jnp.iscomplexobj(a):
+        return a
+    there = indices(a)[:, None] == indices(a, 1) + depth
+    return lax.complex(a.real, jnp.where(there, 0.0, a.imag))
+
+
 def scale_of(a: Array) -> Array:
-    """A power of two near the largest size of an element, which keeps squares in range; 1 for 0, inf and NaN."""
-    largest = jnp.max(jnp.abs(a), initial=0.0)
+    """A power of two near the largest size of a part, which keeps squares in range; 1 for 0, inf and NaN."""
+    size = jnp.maximum(jnp.abs(a.real), jnp.abs(a.imag)) if jnp.iscomplexobj(a) else jnp.abs(a)
+    largest = jnp.max(size, initial=0.0)
     usable = (largest > 0) & (largest < jnp.inf)
     exponent = jnp.floor(jnp.log2(jnp.where(usable, largest, 1.0)))
     return jnp.exp2(jnp.clip(exponent, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
@@ -159,18 +182,16 @@ def cholesky(ctx: Ctx, a: ir.Value) -> ir.Value:
 
 def _cholesky(a: Array) -> Array:
     rows = indices(a)
-    if jnp.iscomplexobj(a):  # what rounding leaves beside the real diagonal is not looked at
-        a = lax.complex(a.real, jnp.where(rows[:, None] == rows, 0.0, a.imag))
 
     def step(rest: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
         column = at(rest, k, 1)
         square = at(column, k).real
         root = jnp.sqrt(square)
         column = jnp.where(rows >= k, by_part(lambda x: x / root, column), 0.0)
-        return rest - column[:, None] * conj(column), (column, square)
+        return rest - outer(column, conj(column)), (column, square)
 
     _, (columns, squares) = lax.scan(step, a, rows)
-    return jnp.where(jnp.any(squares <= 0), jnp.nan, columns.T)
+    return jnp.where(jnp.any(squares <= 0), jnp.nan, with_real_diagonal(columns).T)
 
 
 @lowers("cholesky_update")

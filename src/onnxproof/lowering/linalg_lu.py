@@ -9,7 +9,18 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, below, in_double, indices, known_sizes, mapped, over, size_of
+from onnxproof.lowering.linalg import (
+    Array,
+    at,
+    below,
+    in_double,
+    indices,
+    known_sizes,
+    mapped,
+    outer,
+    over,
+    size_of,
+)
 from onnxproof.lowering.registry import lowers, lowers_complex
 
 
@@ -44,7 +55,7 @@ def _lu(a: Array) -> tuple[Array, Array, Array]:
         pivot = at(column, pivot_row)
         factors = jnp.where(live, over(column, jnp.where(pivot == 0, 1.0, pivot)), 0.0)
         row = at(rest, pivot_row)
-        return (rest - factors[:, None] * row, live, order), (factors, row, place)
+        return (rest - outer(factors, row), live, order), (factors, row, place)
 
     start = (a, jnp.ones((m,), bool), rows)
     (_, _, order), (factors, upper, pivots) = lax.scan(step, start, lax.iota(jnp.int64, min(m, n)))

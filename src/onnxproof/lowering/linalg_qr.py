@@ -19,14 +19,17 @@ from onnxproof.lowering.linalg import (
     below,
     by_part,
     conj,
+    hermitian,
     in_double,
     indices,
     is_double,
     known_sizes,
     mapped,
+    outer,
     over,
     scale_of,
     squared,
+    with_real_diagonal,
 )
 from onnxproof.lowering.registry import ANY, lowers, lowers_complex
 
@@ -38,7 +41,7 @@ def reflector(x: Array, k: Array) -> tuple[Array, Array]:
     alpha = at(x, k)
     square = jnp.sum(squared(tail))
     norm = jnp.sqrt(squared(alpha) + square)
-    beta = jnp.where(alpha.real < 0, norm, -norm)
+    beta = jnp.where(1 / alpha.real < 0, norm, -norm)  # -0.0 is negative
     still = (square == 0) & (alpha.imag == 0) if jnp.iscomplexobj(x) else square == 0
     v = jnp.where(rows == k, 1.0, over(tail, jnp.where(still, 1.0, alpha - beta)))
     return v, jnp.where(still, 0.0, by_part(lambda x: x / jnp.where(still, 1.0, beta), beta - alpha))
@@ -46,12 +49,12 @@ def reflector(x: Array, k: Array) -> tuple[Array, Array]:
 
 def reflect(x: Array, v: Array, tau: Array) -> Array:
     """``(I - tau v v.H) @ x``."""
-    return x - v[:, None] * (tau * (conj(v) @ x))
+    return x - outer(v, tau * (conj(v) @ x))
 
 
 def reflect_columns(x: Array, v: Array, tau: Array) -> Array:
     """``x @ (I - tau v v.H)``."""
-    return x - (tau * (x @ v))[:, None] * conj(v)
+    return x - outer(tau * (x @ v), conj(v))
 
 
 def apply(vs: Array, taus: Array, x: Array, transpose: bool = False) -> Array:
@@ -71,7 +74,7 @@ def factor(a: Array) -> tuple[Array, Array, Array]:
         return reflect(rest, v, conj(tau)), (v, tau)
 
     r, (vs, taus) = lax.scan(step, a, lax.iota(jnp.int64, min(a.shape)))
-    return r, vs, taus
+    return with_real_diagonal(r), vs, taus
 
 
 def _factor_pivoting(a: Array) -> tuple[Array, Array, Array, Array]:
@@ -88,7 +91,7 @@ def _factor_pivoting(a: Array) -> tuple[Array, Array, Array, Array]:
         return (reflect(rest, v, conj(tau)), order), (v, tau)
 
     (r, order), (vs, taus) = lax.scan(step, (a, columns), lax.iota(jnp.int64, min(a.shape)))
-    return r, vs, taus, order.astype(jnp.int32)
+    return with_real_diagonal(r), vs, taus, order.astype(jnp.int32)
 
 
 def _pack(r: Array, vs: Array) -> Array:
@@ -169,6 +172,7 @@ def _ormqr(left: bool, transpose: bool, a: Array, taus: Array, c: Array) -> Arra
 # -- Hessenberg and tridiagonal forms ---------------------------------------------------------
 
 
+@lowers_complex("hessenberg")
 @lowers("hessenberg")
 def hessenberg(ctx: Ctx, a: ir.Value) -> Sequence[ir.Value]:
     known_sizes(ctx, ctx.ins[0].shape[-1])
@@ -190,9 +194,10 @@ def reduce(a: Array) -> tuple[Array, Array, Array]:
         return reflect_columns(reflect(rest, v, conj(tau)), v, tau), (v, tau)
 
     h, (vs, taus) = lax.scan(step, a, lax.iota(jnp.int64, a.shape[0] - 1))
-    return h, vs, taus
+    return with_real_diagonal(h, 1), vs, taus
 
 
+@lowers_complex("tridiagonal")
 @lowers("tridiagonal")
 def tridiagonal(ctx: Ctx, a: ir.Value, *, lower: bool) -> Sequence[ir.Value]:
     known_sizes(ctx, ctx.ins[0].shape[-1])
@@ -201,9 +206,9 @@ def tridiagonal(ctx: Ctx, a: ir.Value, *, lower: bool) -> Sequence[ir.Value]:
 
 def _lower_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:
     """(packed, diagonal, off-diagonal, taus) from the lower triangle; the strict upper one stays as it is."""
-    packed, taus = _hessenberg(jnp.where(below(a.shape), a, jnp.where(below(a.shape).T, a.T, a)))
+    packed, taus = _hessenberg(hermitian(True, a))
     packed = jnp.where(below(a.shape).T, a, packed)
-    return packed, jnp.diagonal(packed), jnp.diagonal(packed, -1), taus
+    return packed, jnp.diagonal(packed).real, jnp.diagonal(packed, -1).real, taus
 
 
 def _upper_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from jax import lax
 
 from onnxproof.lowering.emit import Ctx
-from onnxproof.lowering.linalg import Array, at, conj, in_double, indices, mapped, over, size_of
+from onnxproof.lowering.linalg import Array, at, conj, in_double, indices, mapped, outer, over, size_of
 from onnxproof.lowering.registry import lowers, lowers_complex
 
 
@@ -47,7 +47,7 @@ def _triangular_solve(
         if not unit:
             unknown = over(unknown, at(column, k))
         ahead = rows > k if forward else rows < k
-        return rest - jnp.where(ahead, column, 0.0)[:, None] * unknown, unknown
+        return rest - outer(jnp.where(ahead, column, 0.0), unknown), unknown
 
     return lax.scan(step, b, (rows, a if transpose else a.T), reverse=not forward)[1]
 
