@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of a general real matrix, from its real Schur form.
+"""Eigenvalues and eigenvectors of a general matrix, from its Schur form.
 
 Results are complex: reals with a trailing axis of two. Eigenvalues of a real matrix are real, or in conjugate
 pairs with the positive imaginary part first, exactly. Vectors have length 1, and a complex one is turned so that
@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir as ir
 from jax import lax
 
-from onnxproof.lowering.emit import F32, F64, Ctx
-from onnxproof.lowering.linalg import Array, at, indices, known_sizes, mapped
-from onnxproof.lowering.linalg_schur import real_schur
+from onnxproof.lowering.emit import Ctx
+from onnxproof.lowering.linalg import Array, at, in_double, indices, is_double, known_sizes, mapped
+from onnxproof.lowering.linalg_schur import schur_form
 from onnxproof.lowering.registry import ANY, lowers_complex
 
 _ULP = float(np.finfo(np.float64).eps)
@@ -27,28 +27,26 @@ Parts = tuple[Array, Array]
 def eig(
     ctx: Ctx, a: ir.Value, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool
 ) -> Sequence[ir.Value]:
-    (aval,) = ctx.ins
-    if aval.dtype.kind == "c":
-        raise ctx.unsupported("eigenvalues of a complex matrix have no lowering yet")
-    known_sizes(ctx, aval.shape[-1])
-    real = F64 if aval.dtype == F64 else F32
-    if 0 in aval.shape:
-        return [ctx.expand(ctx.const(0, real), (*out.shape, 2)) for out in ctx.outs]
-    fn = mapped(_eig, compute_left_eigenvectors, compute_right_eigenvectors)
-    results = ctx.jax(fn, ctx.cast(a, F64), avals=[type(aval)(aval.shape, F64)])
-    return [ctx.cast(x, real) for x in results]
+    known_sizes(ctx, ctx.ins[0].shape[-1])
+    fn = mapped(_eig, compute_left_eigenvectors, compute_right_eigenvectors, is_double(ctx))
+    return in_double(ctx, fn, a)
 
 
-def _eig(left: bool, right: bool, a: Array) -> list[Array]:
-    t, z, ok = real_schur(a)
-    values, (tr, ti), basis = _triangular(t, z)
-    results = [jnp.stack(values, -1)]
+def _eig(left: bool, right: bool, rescale: bool, a: Array) -> list[Array]:
+    t, z, scale, ok = schur_form(rescale, a)
+    if jnp.iscomplexobj(a):
+        values, (tr, ti), basis = ((x.real, x.imag) for x in (jnp.diagonal(t), t, z))
+        imaginary = None
+    else:
+        values, (tr, ti), basis = _triangular(t, z)
+        imaginary = values[1]
+    results = [tuple(x * scale for x in values) if rescale else values]
     if left:  # those of the conjugate transpose, which is upper triangular when read backwards
         xr, xi = _back_substitute(tr.T[::-1, ::-1], -ti.T[::-1, ::-1])
-        results.append(_vectors(values[1], basis, (xr[::-1, ::-1], xi[::-1, ::-1])))
+        results.append(_vectors(imaginary, basis, (xr[::-1, ::-1], xi[::-1, ::-1])))
     if right:
-        results.append(_vectors(values[1], basis, _back_substitute(tr, ti)))
-    return [jnp.where(ok, x, jnp.nan) for x in results]
+        results.append(_vectors(imaginary, basis, _back_substitute(tr, ti)))
+    return [lax.complex(*(jnp.where(ok, x, jnp.nan) for x in parts)) for parts in results]
 
 
 def _triangular(t: Array, z: Array) -> tuple[Parts, Parts, Parts]:
@@ -88,28 +86,36 @@ def _back_substitute(tr: Array, ti: Array) -> Parts:
         ahead, here = columns > i, columns == i
         new_r = jnp.where(ahead, (sr * gap_r + si * gap_i) / square, jnp.where(here, 1.0, 0.0))
         new_i = jnp.where(ahead, (si * gap_r - sr * gap_i) / square, 0.0)
+        size = jnp.maximum(
+            jnp.abs(new_r) + jnp.abs(new_i), 1.0
+        )  # a chain of close eigenvalues would overflow
         at_row = (columns == i)[:, None]
-        return (jnp.where(at_row, new_r, xr), jnp.where(at_row, new_i, xi)), None
+        return (jnp.where(at_row, new_r, xr) / size, jnp.where(at_row, new_i, xi) / size), None
 
     start = (jnp.zeros_like(tr), jnp.zeros_like(ti))
     found, _ = lax.scan(step, start, jnp.arange(n), reverse=True)
     return found[0], found[1]
 
 
-def _vectors(imaginary: Array, basis: Parts, x: Parts) -> Array:
-    """The vectors in the basis, made unit and turned; the second of a pair is the conjugate of the first."""
+def _vectors(imaginary: Array | None, basis: Parts, x: Parts) -> Parts:
+    """The vectors in the basis, made unit and turned.
+
+    With the imaginary parts of the eigenvalues of a real matrix, the vectors of real ones are real, and the second
+    of a pair is the conjugate of the first.
+    """
     (br, bi), (xr, xi) = basis, x
     re, im = br @ xr - bi @ xi, br @ xi + bi @ xr
-    im = jnp.where(imaginary == 0, 0.0, im)
-    second = imaginary < 0
-    re, im = jnp.where(second, jnp.roll(re, 1, 1), re), jnp.where(second, -jnp.roll(im, 1, 1), im)
+    turn = jnp.asarray(True)
+    if imaginary is not None:
+        turn, second = imaginary != 0, imaginary < 0
+        im = jnp.where(turn, im, 0.0)
+        re, im = jnp.where(second, jnp.roll(re, 1, 1), re), jnp.where(second, -jnp.roll(im, 1, 1), im)
     square = re * re + im * im
     norm = jnp.sqrt(jnp.sum(square, 0))
     largest = jnp.argmax(square, 0)[None]
     pr, pi = jnp.take_along_axis(re, largest, 0), jnp.take_along_axis(im, largest, 0)
     size = jnp.sqrt(pr * pr + pi * pi)
-    turn = imaginary != 0
     cosine, sine = jnp.where(turn, pr / size, 1.0) / norm, jnp.where(turn, -pi / size, 0.0) / norm
     re, im = re * cosine - im * sine, re * sine + im * cosine
     im = jnp.where(turn & (indices(re)[:, None] == largest), 0.0, im)
-    return jnp.stack([re, im], -1)
+    return re, im
