@@ -63,7 +63,9 @@ def allclose(
     for i in outputs_as_nchw or ():
         got[i] = np.moveaxis(got[i], 1, _channels(want[i]))
     results = [difference(join_complex(g, w), w, rtol, atol) for g, w in zip(got, want, strict=True)]
-    text = report(session.output_names, results, reference.oracle(args), ("ONNX Runtime", "JAX"))
+    oracle = reference.oracle(args)
+    true = None if oracle is None else oracle.outputs
+    text = report(session.output_names, results, true, ("ONNX Runtime", "JAX"))
     return all(r.matches for r in results), text
 
 

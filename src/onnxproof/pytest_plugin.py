@@ -78,6 +78,9 @@ def _prove(
     from onnxproof.evidence import verify
 
     if model is None:
+        from onnxproof.evidence.record import Exporter
+
+        options = {"exporter": Exporter(name="onnxproof", options={}), **options}
         first = next(iter(inputs.values()), ()) if isinstance(inputs, Mapping) else inputs
         model = to_onnx(fn, list(first) if specs is None else specs, input_params, **dict(export or {}))
     return verify(fn, model, inputs, input_params=input_params, **options)

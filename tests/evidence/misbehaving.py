@@ -64,6 +64,16 @@ class CrashesOnLoad(_Runtime):
         os.abort()
 
 
+class Panics(_Runtime):
+    """Ends as an engine written in Rust does, for the reason that the name of the model states."""
+
+    def load(self, model: Path, provider: str, session: Any) -> Loaded:
+        from tests.evidence.test_memory import PANIC
+
+        os.write(2, PANIC.format(reason=model).encode())
+        os.abort()
+
+
 class Missing(_Runtime):
     def version(self) -> str:
         raise ModuleNotFoundError("No module named 'unheard_of'")

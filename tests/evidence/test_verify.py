@@ -77,6 +77,78 @@ def test_double() -> None:
     assert record.dtype == "float64"
 
 
+def narrowing(x: Any) -> Any:
+    """Computes in float32 whatever it is given, as models do that fix the dtype of their activations."""
+    h = jnp.exp(x.astype(jnp.float32)) / 3
+    return (h - h.mean(-1, keepdims=True)).astype(jnp.float32)
+
+
+def convolved(x: Any) -> Any:
+    """Runs in no float64: operands of a convolution have to be of one dtype."""
+    return jax.lax.conv(x[None, None], jnp.ones((1, 1, 2, 2), jnp.float32), (1, 1), "SAME")
+
+
+def half(x: Any) -> Any:
+    """In bfloat16 throughout, with a loop."""
+    step = lambda c, v: (jnp.tanh(c + v), c * 2)  # noqa: E731
+    return jax.lax.scan(step, x[0].astype(jnp.bfloat16), x.astype(jnp.bfloat16))
+
+
+def narrowing_not(x: Any) -> Any:
+    h = jnp.exp(x) / 3
+    return h - h.mean(-1, keepdims=True)
+
+
+WIDE = {  # the same in float64, written by hand
+    narrowing: narrowing_not,
+    convolved: lambda x: jax.lax.conv(x[None, None], jnp.ones((1, 1, 2, 2)), (1, 1), "SAME"),
+    half: lambda x: jax.lax.scan(lambda c, v: (jnp.tanh(c + v), c * 2), x[0], x),
+}
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind"),
+    [
+        (lambda x: jnp.sin(x) * 3, "callable"),
+        (narrowing, "program"),
+        (convolved, "program"),
+        (half, "program"),
+    ],
+)
+def test_oracle(tmp_path: Path, fn: Any, kind: str) -> None:
+    """The callable itself in float64, or its program where it narrows its values: the record says which."""
+    model = to_onnx(fn, [(3, 4)])
+    record = verify(fn, model, [X], bundle_path=tmp_path / "b")
+    assert_executed(record)
+    case = record.input_cases[0]
+    assert case.oracle == kind
+    names = {f.path for f in record.artifacts.files if "oracle" in f.path}
+    assert len(names) == len(case.outputs)
+    for output in case.outputs:
+        assert output.oracle is not None
+        assert 0 < float(output.oracle.reference_max_abs) < 0.05
+    with jax.enable_x64(True):
+        true = jax.tree_util.tree_leaves(WIDE.get(fn, fn)(X.astype(np.float64)))
+    for i, want in enumerate(true):
+        got = onnx.numpy_helper.to_array(
+            onnx.load_tensor(tmp_path / "b" / "cases" / "case-0" / f"oracle_{i}.pb")
+        )
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-14)
+    assert {c.oracle for c in record.input_cases if c.expect == "rejected"} == {None}
+
+
+def test_oracle_that_the_files_do_not_show() -> None:
+    record = verify(narrowing, to_onnx(narrowing, [(3, 4)]), [X])
+    cases = [record.input_cases[0].model_copy(update={"oracle": None}), *record.input_cases[1:]]
+    assert any("oracle" in p for p in validate_record(record.model_copy(update={"input_cases": cases})))
+
+
+def test_no_oracle() -> None:
+    record = verify(Recorded({"case-0": [np.tanh(X)]}), to_onnx(lambda x: jnp.tanh(x), [("B", 4)]), [X])
+    assert record.input_cases[0].oracle is None
+
+
 def test_integer_inputs() -> None:
     """The tolerance is that of the outputs' dtype; a scalar's rank is a known limit of ONNX Runtime's."""
     table = jnp.asarray(X)

@@ -48,19 +48,30 @@ def evaluate(
     Raises:
         UnsupportedPrimitive: an equation applies a primitive that JAX does not make public.
     """
-    env = _dimensions(program, inputs)
     kept = [v for eqn in program.eqns for v in eqn.outputs]
+    return dict(zip(kept, _computed(program, inputs, kept, double), strict=True))
+
+
+def outputs_in_float64(program: Program, inputs: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """The outputs of ``program`` computed in float64; arguments and errors are those of :func:`evaluate`."""
+    return _computed(program, inputs, program.outputs, True)
+
+
+def _computed(
+    program: Program, inputs: Sequence[Any], kept: Sequence[Atom], double: bool
+) -> list[np.ndarray[Any, Any]]:
+    evaluator = _Evaluator(_dimensions(program, inputs), double)
 
     def run(*arrays: Any) -> list[Any]:
         values: Values = dict(zip(program.inputs, arrays, strict=True))
         for var, param in program.params.items():
             values[var] = _widened(np.asarray(param.array), double)
-        _Evaluator(env, double).run(program, values)
-        return [values[v] for v in kept]
+        evaluator.run(program, values)
+        return [evaluator.read(a, values) for a in kept]
 
     with jax.enable_x64(double or jax.dtypes.canonicalize_dtype(np.float64) == np.float64):
         results = jax.jit(run)(*(_widened(np.asarray(x), double) for x in inputs))
-        return {v: np.asarray(r) for v, r in zip(kept, results, strict=True)}
+        return [np.asarray(r) for r in results]
 
 
 def _dimensions(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
@@ -130,6 +141,10 @@ class _Evaluator:
                 return [lax.broadcast_in_dim(operands[0], shape, p["broadcast_dimensions"])]
             case "iota":
                 return [lax.broadcasted_iota(self.dim(p["dtype"]), shape, p["dimension"])]
+            case "scatter-add" | "scatter-sub" | "scatter-mul" | "scatter-min" | "scatter-max":
+                return [self.scatter(eqn, operands)]
+            case "reduce":
+                return self.reduce(eqn, operands, values)
             case "mul":
                 return [jnp.multiply(*self.broadcast(operands, shape))]
         if name in BROADCASTING:
@@ -153,6 +168,21 @@ class _Evaluator:
         init, xs = tuple(operands[:carried]), tuple(operands[carried:])
         carry, ys = lax.scan(step, init, xs, self.dim(p["length"]), reverse=p["reverse"])
         return [*carry, *ys]
+
+    def scatter(self, eqn: Eqn, operands: Sequence[Any]) -> Any:
+        """Through the public function, which builds anew what the primitive keeps as a Program here."""
+        kept = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
+        function = getattr(lax, eqn.primitive.replace("-", "_"))
+        return function(*operands, **{name: eqn.params[name] for name in kept})
+
+    def reduce(self, eqn: Eqn, operands: list[Any], values: Values) -> Sequence[Any]:
+        half, p = len(operands) // 2, eqn.params
+
+        def step(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(self.body(p["jaxpr"], values, *left, *right))
+
+        out = lax.reduce(tuple(operands[:half]), tuple(operands[half:]), step, p["dimensions"])
+        return list(out)
 
     def bind(self, eqn: Eqn, operands: list[Any]) -> Sequence[Any]:
         primitive = _primitives().get(eqn.primitive)

@@ -69,11 +69,11 @@ def _bundle(options: Options) -> Record:
 
 def _model(options: Options) -> Record:
     from onnxproof.evidence import verify
-    from onnxproof.evidence.model import check
+    from onnxproof.evidence.model import parsed, unchecked
 
     if not options.target.is_file():
         raise typer.BadParameter(f"there is no file or folder {str(options.target)!r}", param_hint="TARGET")
-    ports = check(options.target)[0].inputs or []
+    ports = unchecked(*parsed(options.target)).inputs or []
     return verify(
         None,
         options.target,

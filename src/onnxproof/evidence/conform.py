@@ -25,6 +25,8 @@ from onnxproof.evidence.validate import RecordLike, read_record
 Place = str | os.PathLike[str]
 Adapters = Mapping[str, str]
 Hearing = Callable[[Record, Path, Sequence[RuntimeProcess]], Record]
+OURS = "onnxproof"  # the exporter whose files are checked in this process
+CHECKER = "onnx-reference"  # the worker that has the onnx package
 
 
 def run_profile(
@@ -229,8 +231,10 @@ def perform(
     """
     workers = court.processes([s.name for s in draft.profile.runtimes], adapters)
     try:
-        for worker in workers:
+        for worker in started:
             worker.start()
+    checker = None if draft.profile.exporter.name == OURS else RuntimeProcess(CHECKER)
+    started = workers if checker is None else [*workers, checker]
         stages.dependencies(draft, packages, [worker.identify() for worker in workers])
         if None in (draft.packages or {}).values():
             return draft.record()
@@ -238,7 +242,7 @@ def perform(
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
             draft.folder = Path(scratch) / target.name
             draft.folder.mkdir()
-            record = _through(draft, make, workers, hear)
+            record = _through(draft, make, workers, hear, checker)
             bundle.write_record(draft.folder, record)
             _replace(draft.folder, target, Path(scratch) / "earlier")
         return record
@@ -247,18 +251,22 @@ def perform(
             raise
         raise ArtifactError(f"{str(target)!r} can't be written: {err.strerror or err}") from err
     finally:
-        for worker in workers:
+        for worker in started:
             worker.stop()
 
 
 def _through(
-    draft: Draft, make: Callable[[], Subject], workers: Sequence[RuntimeProcess], hear: Hearing
+    draft: Draft,
+    make: Callable[[], Subject],
+    workers: Sequence[RuntimeProcess],
+    hear: Hearing,
+    checker: RuntimeProcess | None,
 ) -> Record:
     subject = stages.export(draft, make)
     record = draft.record()
     if record.stages.export.status != "passed":
         return record
-    stages.check(draft, subject)
+    stages.check(draft, subject, checker)
     record = draft.record()
     if record.stages.check.status != "passed":
         return record

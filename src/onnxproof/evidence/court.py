@@ -187,6 +187,8 @@ def _run_cases(run: Run, worker: RuntimeProcess, folder: Path, record: Record, s
             )
         if answer.get("memory") is not None:
             peak = max(peak or 0, answer["memory"])
+        if answer["answer"] == "memory":
+            worker.stop()  # OpenVINO for one fails on every case after one that was too large
         cases.append(_judged(case, answer, folder, record))
     execution = run.execution.model_copy(update={"peak_memory_bytes": peak})
     return run.model_copy(update={"execution": execution, "input_cases": cases})

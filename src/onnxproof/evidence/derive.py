@@ -140,7 +140,12 @@ def output_matches(output: Output, tolerances: Tolerances) -> bool:
 def _settle_run(run: Run, record: Record) -> Run:
     detail = record.stages.check.detail
     ports = [*(detail.inputs or ()), *(detail.outputs or ())] if detail else []
-    limits = bearing(run.runtime.name, (p.dtype for p in ports), (c.kind for c in run.input_cases))
+    limits = bearing(
+        run.runtime.name,
+        (p.dtype for p in ports),
+        (c.kind for c in run.input_cases),
+        nan=any(o.lost_nan for c in run.input_cases for o in c.outputs),
+    )
     cases = [_settle_case(case, record.tolerances, limits) for case in run.input_cases]
     runtime: Runtime = run.runtime.model_copy(update={"limits": [x.name for x in limits]})
     return run.model_copy(update={"runtime": runtime, "input_cases": cases})
@@ -163,7 +168,7 @@ def _settle_case(case: InputCase, tolerances: Tolerances, limits: Sequence[Limit
         limit = next((x.name for x in limits if case.kind in x.unrefused), None)
         failure = failure if limit is None else None
     elif failure == "mismatch":
-        limit = next((x.name for x in limits if x.dtypes), None)
+        limit = next((x.name for x in limits if x.dtypes or (x.nan and _only_nan(case, tolerances))), None)
     return case.model_copy(
         update={
             "outcome": outcome,
@@ -173,6 +178,14 @@ def _settle_case(case: InputCase, tolerances: Tolerances, limits: Sequence[Limit
             "max_abs_error": _largest([o.max_abs_error for o in case.outputs]),
             "max_rel_error": _largest([o.max_rel_error for o in case.outputs]),
         }
+    )
+
+
+def _only_nan(case: InputCase, tolerances: Tolerances) -> bool:
+    """Whether a case differs in nothing but NaN that the runtime lost."""
+    wrong = [o for o in case.outputs if not output_matches(o, tolerances)]
+    return all(
+        o.lost_nan is not None and o.lost_nan.excess != "inf" and o.lost_nan.excess <= 1 for o in wrong
     )
 
 

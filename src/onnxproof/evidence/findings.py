@@ -10,7 +10,7 @@ from onnxproof.evidence.court import runs_of
 from onnxproof.evidence.record import STAGES, Failure, InputCase, Output, Record, Run, Runtime, Stage
 from onnxproof.evidence.runtimes.limits import LIMITS
 
-_LIMITS = {limit.name: limit.what for limits in LIMITS.values() for limit in limits}
+_LIMITS = {(name, limit.name): limit.what for name, limits in LIMITS.items() for limit in limits}
 Weight = Literal["error", "warning"]
 
 
@@ -54,7 +54,8 @@ def stage_messages(record: Record, name: Stage) -> list[str]:
     stages = record.stages
     if name == "dependencies":
         missing = [p for p, version in (stages.dependencies.detail or {}).items() if version is None]
-        return [f"can't be imported: {', '.join(missing)}"] if missing else []
+        said = [f"{run_label(r.runtime)}: {r.execution.error}" for r in runs_of(record) if r.execution.error]
+        return [f"can't be imported: {', '.join(missing)}", *said] if missing else []
     if name == "export" and stages.export.detail is not None:
         lost = [part for part, same in record.model_state.model_dump().items() if same is False]
         changed = [f"the export changed the model's {', '.join(lost)}"] if lost else []
@@ -78,13 +79,13 @@ def _cases(run: Run) -> Iterator[Complaint]:
             stage="parity",
             failure=case.failure,
             weight="error" if case.failure and case.limit is None else "warning",
-            message=case_message(case),
+            message=case_message(case, run.runtime),
             run=label,
             case=case.name,
         )
 
 
-def case_message(case: InputCase) -> str:
+def case_message(case: InputCase, runtime: Runtime) -> str:
     """Why a case did not pass, in one or two sentences."""
     parts = []
     if case.outcome == "mismatch":
@@ -98,7 +99,8 @@ def case_message(case: InputCase) -> str:
     if case.detail:
         parts.append(" ".join(case.detail.split()))
     if case.limit:
-        parts.append(f"known limit {case.limit}: {_LIMITS.get(case.limit, 'not known to this version')}")
+        what = _LIMITS.get((runtime.name, case.limit), "not known to this version")
+        parts.append(f"known limit {case.limit}: {what}")
     return "; ".join(p.rstrip(";.") for p in parts) + "."
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from onnxproof.evidence.court import runs_of
 from onnxproof.evidence.findings import case_message, run_label, stage_messages
-from onnxproof.evidence.record import STAGES, InputCase, Record
+from onnxproof.evidence.record import STAGES, InputCase, Record, Runtime
 
 _ILLEGAL = re.compile(
     "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -50,22 +50,23 @@ def _suite(record: Record) -> ET.Element:
             ET.SubElement(test, "skipped", message="an earlier stage failed")
     for run in runs_of(record):
         for case in run.input_cases:
-            _case(suite, f"{record.profile}.{run_label(run.runtime)}", case)
+            _case(suite, record.profile, run.runtime, case)
     for key, value in _totals([suite]).items():
         suite.set(key, value)
     return suite
 
 
-def _case(suite: ET.Element, place: str, case: InputCase) -> None:
+def _case(suite: ET.Element, profile: str, runtime: Runtime, case: InputCase) -> None:
+    place = f"{profile}.{run_label(runtime)}"
     seconds = f"{case.seconds or 0:.6f}"
     test = ET.SubElement(suite, "testcase", classname=_clean(place), name=_clean(case.name), time=seconds)
     if case.outcome == "not_run":
         ET.SubElement(test, "skipped", message="an earlier stage failed")
     elif case.failure:
         kind = "error" if case.outcome in _BROKE else "failure"
-        _said(test, kind, case.failure, case_message(case))
+        _said(test, kind, case.failure, case_message(case, runtime))
     elif case.limit:
-        ET.SubElement(test, "system-out").text = _clean(case_message(case))
+        ET.SubElement(test, "system-out").text = _clean(case_message(case, runtime))
 
 
 def _said(test: ET.Element, tag: str, kind: str, message: str) -> None:

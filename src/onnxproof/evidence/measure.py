@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from onnxproof.evidence.compare import Difference, difference, is_inexact, join_complex
-from onnxproof.evidence.record import Error, OracleErrors, Output, Tensor, Tolerances, Ulp, Value, Worst
+from onnxproof.evidence.record import (
+    Error,
+    LostNan,
+    OracleErrors,
+    Output,
+    Tensor,
+    Tolerances,
+    Ulp,
+    Value,
+    Worst,
+)
 from onnxproof.evidence.tensors import Array
 
 _ULP_TYPES = {2: np.int16, 4: np.int32, 8: np.int64}
@@ -31,7 +41,7 @@ def measure(
         got = join_complex(got, want)
     comparable = got is not None and want is not None and got.shape == want.shape and got.dtype == want.dtype
     base: dict[str, Any] = dict.fromkeys(
-        ("max_abs_error", "max_rel_error", "excess", "worst", "ulp", "oracle")
+        ("max_abs_error", "max_rel_error", "excess", "lost_nan", "worst", "ulp", "oracle")
     )
     if comparable:
         assert got is not None
@@ -44,6 +54,7 @@ def measure(
             "max_abs_error": error(found.max_abs),
             "max_rel_error": error(found.max_rel),
             "excess": error(found.excess),
+            "lost_nan": None if found.matches else _lost_nan(got, want, tolerances),
             "worst": _worst(found, true),
             "ulp": ulp_quantiles(got, want),
             "oracle": None if true is None else _oracle_errors(got, want, true),
@@ -55,6 +66,16 @@ def measure(
         nonfinite=0 if got is None else _nonfinite(got),
         **base,
     )
+
+
+def _lost_nan(got: Array, want: Array, tolerances: Tolerances) -> LostNan | None:
+    if not is_inexact(want.dtype):
+        return None
+    lost = np.isnan(want) & ~np.isnan(got)
+    if not lost.any():
+        return None
+    rest = difference(got[~lost], want[~lost], tolerances.rtol, tolerances.atol)
+    return LostNan(elements=int(np.count_nonzero(lost)), excess=error(rest.excess))
 
 
 def tensor_of(name: str, array: Array) -> Tensor:

@@ -6,37 +6,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxproof.evidence.record import CheckDetail, Port, ShapeInference
+from onnxproof.evidence.checker import MAX_TEXT, faults
+from onnxproof.evidence.record import CheckDetail, Port, ShapeInference, Status
 
 if TYPE_CHECKING:
     import onnx
 
 TRACE_FORMAT = "onnxproof.trace/1"
-MAX_TEXT = 4000
 
 
 def check(path: Path) -> tuple[CheckDetail, onnx.ModelProto | None]:
     """Read a model file, run the checker with every check, then strict shape inference with data propagation.
 
-    Weights in other files are looked for by the checker and read by nobody.
+    Weights in other files are looked for by the checker and read by nobody. Both run native code, which a file
+    may crash or keep busy for ever: one that others wrote belongs into a process of its own.
     """
-    import onnx
-
-    nothing = ShapeInference(status="not_run", error=None)
     model, unread = parsed(path)
     if model is None:
-        return _detail(None, unread, nothing), None
-    faults = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, TypeError)
-    try:
-        onnx.checker.check_model(str(path), full_check=True)
-    except (*faults, RuntimeError, OSError) as err:
-        return _detail(model, f"{type(err).__name__}: {err}"[:MAX_TEXT], nothing), model
-    try:
-        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
-        inference = ShapeInference(status="passed", error=None)
-    except (*faults, RuntimeError) as err:
-        inference = ShapeInference(status="failed", error=f"{type(err).__name__}: {err}"[:MAX_TEXT])
-    return _detail(model, None, inference), model
+        return unchecked(None, unread), None
+    return judged(model, *faults(path)), model
+
+
+def judged(model: onnx.ModelProto, checker: str | None, inference: str | None) -> CheckDetail:
+    """The detail of a file that was read, from what :func:`faults` says of it."""
+    if checker is not None:
+        return unchecked(model, checker)
+    status: Status = "passed" if inference is None else "failed"
+    return _detail(model, None, ShapeInference(status=status, error=inference))
+
+
+def unchecked(model: onnx.ModelProto | None, error: str | None) -> CheckDetail:
+    """What a file says of itself, with ``error`` as what the checker says; None for a file that can't be read."""
+    return _detail(model, error, ShapeInference(status="not_run", error=None))
 
 
 def parsed(path: Path) -> tuple[onnx.ModelProto | None, str | None]:

@@ -21,7 +21,7 @@ from onnxproof.evidence.conform import Adapters, perform, refuse_existing
 from onnxproof.evidence.files import UnsafePath, safe_parts
 from onnxproof.evidence.profile import AD_HOC, Profile, ProfileCase, RuntimeSpec
 from onnxproof.evidence.record import CallableConfig, Exporter, Policy, Record, Tolerances
-from onnxproof.evidence.references.subject import Array, State
+from onnxproof.evidence.references.subject import Array, Oracle, State
 from onnxproof.evidence.source import source
 from onnxproof.evidence.stages import Draft
 
@@ -41,6 +41,13 @@ RUNS: dict[str, tuple[RuntimeSpec, ...]] = {
             session={**THREADS, "graph_optimization_level": level},
         )
         for level in ("ORT_ENABLE_ALL", "ORT_DISABLE_ALL")
+    ),
+    "onnxruntime-cuda": (
+        RuntimeSpec(
+            name="onnxruntime-cuda",
+            provider="CUDAExecutionProvider",
+            session={**THREADS, "graph_optimization_level": "ORT_ENABLE_ALL"},
+        ),
     ),
     "onnx-reference": (RuntimeSpec(name="onnx-reference", provider="numpy", session={}),),
     "openvino": (
@@ -91,8 +98,8 @@ class _Given:
             self._native[name] = self._reference.run(self._cases[name])
         return self._native[name]
 
-    def oracle(self, case: ProfileCase) -> Sequence[Array] | None:
-        result: Sequence[Array] | None = self._reference.oracle(self._cases[case.name])
+    def oracle(self, case: ProfileCase) -> Oracle | None:
+        result: Oracle | None = self._reference.oracle(self._cases[case.name])
         return result
 
 
@@ -123,7 +130,7 @@ class _Torch(_Plain):
     def run(self, args: Sequence[Any]) -> list[Array]:
         return self._reference.run(self.flat(args))
 
-    def oracle(self, args: Sequence[Any]) -> list[Array]:
+    def oracle(self, args: Sequence[Any]) -> Oracle:
         return self._reference.oracle(self.flat(args))
 
 

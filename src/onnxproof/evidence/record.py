@@ -46,6 +46,7 @@ Outcome = Literal[
 LoadAnswer = Literal["loaded", "error", "crash", "timeout", "memory", "not_run"]
 CaseName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
 CaseKind = Literal["values", "width", "rank", "scalar", "dtype", "constraint"]
+OracleKind = Literal["callable", "program", "module"]
 Role = Literal["model", "external-data", "sidecar", "case", "trace"]
 
 STAGES: tuple[Stage, ...] = ("dependencies", "export", "check", "load", "parity")
@@ -221,6 +222,13 @@ class OracleErrors(Strict):
     reference_max_rel: Error
 
 
+class LostNan(Strict):
+    """Elements that are NaN in the reference and numbers in the runtime, and the excess over all others."""
+
+    elements: Annotated[int, Field(ge=1, le=2**53)]
+    excess: Error
+
+
 class Output(Strict):
     """One output of one case. ``excess`` is the largest ratio of an error to what is allowed for it."""
 
@@ -231,6 +239,7 @@ class Output(Strict):
     max_abs_error: Error | None
     max_rel_error: Error | None
     excess: Error | None
+    lost_nan: LostNan | None
     worst: Worst | None
     ulp: Ulp | None
     oracle: OracleErrors | None
@@ -240,7 +249,9 @@ class InputCase(Strict):
     """One case in one runtime. *Derived*: outcome, passed, failure, max_abs_error, max_rel_error, limit.
 
     ``shapes`` are those that the profile lists, ``inputs`` the arrays as the graph takes them, ``shape`` that of
-    the first; ``answer`` is what the runtime did; ``expect`` and the outputs make an outcome of it.
+    the first; ``answer`` is what the runtime did; ``expect`` and the outputs make an outcome of it. ``oracle`` is
+    what computed the outputs in float64: the callable itself, its traced program with every float widened (where
+    the callable narrows its values), or the module; None where nothing did.
     """
 
     name: CaseName
@@ -250,6 +261,7 @@ class InputCase(Strict):
     shapes: Annotated[list[Annotated[list[Count], Field(max_length=64)]], Field(max_length=1024)]
     inputs: Annotated[list[Tensor], Field(max_length=1024)]
     expect: Expect
+    oracle: OracleKind | None
     answer: Answer
     outcome: Outcome
     passed: bool

@@ -50,7 +50,8 @@ def reshaped(array: Array, tensor: Tensor) -> Array:
 
     flat = array.reshape(-1) if array.size else np.zeros(1, array.dtype)
     count = int(np.prod(tensor.shape, dtype=np.int64))
-    result: Array = np.resize(flat, count).astype(dtype_of(tensor.dtype)).reshape(tensor.shape)
+    with np.errstate(invalid="ignore"):  # NaN as an integer: any will do
+        result: Array = np.resize(flat, count).astype(dtype_of(tensor.dtype)).reshape(tensor.shape)
     return result
 
 

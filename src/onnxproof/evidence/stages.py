@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import bundle
@@ -29,6 +30,7 @@ from onnxproof.evidence.record import (
     ModelState,
     Opset,
     Parity,
+    Policy,
     Port,
     Record,
     Run,
@@ -40,6 +42,11 @@ from onnxproof.evidence.references.subject import Array, State, Subject
 from onnxproof.evidence.signature import reshaped, wrong_inputs
 from onnxproof.evidence.source import base_versions, host, import_versions
 from onnxproof.evidence.strict_json import pretty
+
+if TYPE_CHECKING:
+    import onnx
+
+    from onnxproof.evidence.runtimes.process import RuntimeProcess
 
 MAX_TEXT = 4000
 NOT_LOADED = Execution(
@@ -53,6 +60,7 @@ EXPORTER_PACKAGES: dict[str, tuple[str, ...]] = {
 }
 RUNTIME_PACKAGES = {
     "onnxruntime": "onnxruntime",
+    "onnxruntime-cuda": "onnxruntime-gpu",
     "onnx-reference": "onnx",
     "openvino": "openvino",
     "tract": "tract",
@@ -70,6 +78,7 @@ class Draft:
     versions: dict[str, str | None] = field(default_factory=base_versions)
     packages: dict[str, str | None] | None = None
     runtime_versions: list[str | None] = field(default_factory=list)
+    runtime_errors: list[str | None] = field(default_factory=list)
     state: ModelState = field(default_factory=lambda: ModelState(parameters=None, gradients=None, modes=None))
     export: ExportDetail | None = None
     check: CheckDetail | None = None
@@ -80,16 +89,17 @@ class Draft:
         """A settled record of what is known; the last two stages have not run."""
         profile = self.profile
         versions = self.runtime_versions or [None] * len(profile.runtimes)
+        errors = self.runtime_errors or [None] * len(profile.runtimes)
         runs = [
             Run(
                 runtime=_runtime(spec, version),
-                execution=NOT_LOADED,
+                execution=NOT_LOADED.model_copy(update={"error": error}),
                 status="not_run",
                 failure=None,
                 level="none",
                 input_cases=list(self.cases),
             )
-            for spec, version in zip(profile.runtimes, versions, strict=True)
+            for spec, version, error in zip(profile.runtimes, versions, errors, strict=True)
         ]
         wrote = self.export is not None
         return settle(
@@ -113,7 +123,7 @@ class Draft:
                 versions=self.versions,
                 host=host(),
                 runtime=runs[0].runtime,
-                execution=NOT_LOADED,
+                execution=runs[0].execution,
                 dtype=profile.dtype,
                 input_cases=list(self.cases),
                 other_runs=runs[1:],
@@ -139,6 +149,8 @@ def dependencies(draft: Draft, packages: Sequence[str], identified: Sequence[dic
         version = answer.get("version")
         known = str(version) if isinstance(version, str) else None
         draft.runtime_versions.append(known)
+        error = answer.get("error")
+        draft.runtime_errors.append(None if error is None else str(error)[:MAX_TEXT])
         found[RUNTIME_PACKAGES.get(spec.name, spec.name)] = known
     draft.packages = found
     draft.versions |= found
@@ -170,12 +182,19 @@ def export(draft: Draft, make: Callable[[], Subject]) -> Subject:
     return subject
 
 
-def check(draft: Draft, subject: Subject) -> None:
-    """Check the file, and when it is sound write the cases and the trace beside it."""
+def check(draft: Draft, subject: Subject, process: RuntimeProcess | None = None) -> None:
+    """Check the file, and when it is sound write the cases and the trace beside it.
+
+    Args:
+        process: where the checker reads a file that others wrote; by default it does so here.
+    """
     from onnxproof.evidence.model import check as check_model
     from onnxproof.evidence.model import external_files, trace
 
-    draft.check, model = check_model(draft.folder / draft.profile.model)
+    path = draft.folder / draft.profile.model
+    draft.check, model = (
+        check_model(path) if process is None else _checked(path, process, draft.profile.policy)
+    )
     if model is None:
         return
     draft.external = external_files(model)
@@ -183,6 +202,24 @@ def check(draft: Draft, subject: Subject) -> None:
     if sound and draft.check.inputs is not None and draft.check.outputs is not None:
         write_file(draft.folder / bundle.TRACE, pretty(trace(model)).encode())
         _write_cases(draft, subject, draft.check.inputs, draft.check.outputs)
+
+
+def _checked(
+    path: Path, process: RuntimeProcess, policy: Policy
+) -> tuple[CheckDetail, onnx.ModelProto | None]:
+    """What the checker says in a process of its own; a crash, a hang and running out of memory are its faults."""
+    from onnxproof.evidence.model import judged, parsed, unchecked
+
+    model, unread = parsed(path)
+    if model is None:
+        return unchecked(None, unread), None
+    answer = process.check(path, seconds=policy.load_seconds, memory=policy.memory_bytes)
+    process.stop()
+    if answer["answer"] == "checked":
+        return judged(model, answer["checker"], answer["inference"]), model
+    return unchecked(
+        model, f"the checker gave no answer: {answer['answer']}: {answer['error']}"[:MAX_TEXT]
+    ), model
 
 
 def _write_cases(draft: Draft, subject: Subject, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
@@ -197,7 +234,6 @@ def _write_cases(draft: Draft, subject: Subject, inputs: Sequence[Port], outputs
             )
         case = _listed(listed)
         case = _with_inputs(case, [p.name for p in inputs], arrays)
-        cases.append(case)
         _write_inputs(draft, case, arrays)
         if case.expect == "match":
             good = good or (case, arrays)
@@ -205,10 +241,11 @@ def _write_cases(draft: Draft, subject: Subject, inputs: Sequence[Port], outputs
             names = [p.name for p in outputs] + [f"output_{i}" for i in range(len(outputs), len(native))]
             bundle.write_tensors(draft.folder, case.name, "output", list(zip(names, native, strict=False)))
             oracle = subject.oracle(listed)
-            if oracle is not None and len(oracle) == len(native):
-                bundle.write_tensors(
-                    draft.folder, case.name, "oracle", list(zip(names, oracle, strict=False))
-                )
+            if oracle is not None and len(oracle.outputs) == len(native):
+                wide = list(zip(names, oracle.outputs, strict=False))
+                bundle.write_tensors(draft.folder, case.name, "oracle", wide)
+                case = case.model_copy(update={"oracle": oracle.kind})
+        cases.append(case)
     if draft.profile.policy.refusals == "signature" and good is not None:
         for wrong in wrong_inputs(inputs, good[0].inputs):
             arrays = list(good[1])
@@ -240,6 +277,7 @@ def _listed(case: ProfileCase) -> InputCase:
         shapes=[list(s) for s in case.shapes],
         inputs=[],
         expect=case.expect,
+        oracle=None,
         answer="not_run",
         outcome="not_run",
         passed=False,
@@ -262,10 +300,12 @@ def _with_inputs(case: InputCase, names: Sequence[str], arrays: Sequence[Array])
 
 def _check_weights(draft: Draft, subject: Subject) -> None:
     found, config = subject.weights_sha256(), draft.profile.config
-    if isinstance(config, FeedForwardConfig) and found != config.weights_sha256:
+    if config.weights_sha256 is not None and found != config.weights_sha256:
+        of_torch = isinstance(config, FeedForwardConfig)
         raise ConformanceError(
             f"the weights of {draft.profile.name!r} have SHA-256 {found}, not {config.weights_sha256}",
-            way_out="The generator that draws them has changed: use the version of PyTorch named in the docs.",
+            way_out="The generator that draws them has changed: use the version of "
+            + ("PyTorch named in the docs." if of_torch else "NumPy that it was written with."),
         )
     if found is not None and config.weights_sha256 is None:
         draft.profile = draft.profile.model_copy(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from onnxproof.errors import ConformanceError
+from onnxproof.evidence.bundle import tensor_paths
 from onnxproof.evidence.derive import settings_of, settle, settle_report
 from onnxproof.evidence.files import UnsafePath, safe_parts
 from onnxproof.evidence.profile import AD_HOC, ProfileCase, builtin, feed_forward_problems, problems_of
@@ -247,6 +248,9 @@ def _run_problems(place: str, load: str, cases: list[InputCase], record: Record)
             yield f"{place}input_cases.{i}.answer: is {case.answer!r} in a parity stage that {how}"
         if bool(case.outputs) != (case.answer == "outputs" and case.expect == "match"):
             yield f"{place}input_cases.{i}.outputs: do not go with the answer {case.answer!r}"
+        listed = bool(tensor_paths(record.artifacts, case.name, "oracle"))
+        if listed != (case.oracle is not None):
+            yield f"{place}input_cases.{i}.oracle: is {case.oracle!r}, which the files of the case do not say"
         for j, output in enumerate(case.outputs):
             for problem in _output_problems(output, record.tolerances):
                 yield f"{place}input_cases.{i}.outputs.{j}: {problem}"
@@ -278,6 +282,8 @@ def _output_problems(output: Output, tolerances: Tolerances) -> Iterator[str]:
     if comparable == (None in facts) or (not comparable and set(facts) != {None}):
         yield "has errors exactly when both sides can be compared, but says otherwise"
         return
+    if output.lost_nan is not None and output.excess != "inf":
+        yield "lost_nan: NaN is lost, though nothing differs beyond all bounds"
     if not comparable or output.worst is None:
         return
     sides = (output.worst.got, output.worst.want)
@@ -292,7 +298,7 @@ def _output_problems(output: Output, tolerances: Tolerances) -> Iterator[str]:
 
 
 def _same_cases(position: int, run: Run, record: Record) -> Iterator[str]:
-    keys = {"name", "kind", "shape", "shapes", "seed", "inputs", "expect"}
+    keys = {"name", "kind", "shape", "shapes", "seed", "inputs", "expect", "oracle"}
     here = [c.model_dump(include=keys) for c in run.input_cases]
     if here != [c.model_dump(include=keys) for c in record.input_cases]:
         yield f"other_runs.{position}.input_cases: are not the cases of the first run"

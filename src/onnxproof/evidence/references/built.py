@@ -14,7 +14,7 @@ from onnxproof.errors import ConformanceError
 from onnxproof.evidence.profile import Profile, ProfileCase
 from onnxproof.evidence.record import BuilderConfig
 from onnxproof.evidence.references.jax import JaxReference
-from onnxproof.evidence.references.subject import Array, State, digest
+from onnxproof.evidence.references.subject import Array, Oracle, State, digest
 
 Exporter = Callable[..., Any]
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 import numpy as np
+
+from onnxproof.evidence.references.subject import Oracle
 
 Array = np.ndarray[Any, Any]
 
@@ -26,6 +29,7 @@ class JaxReference:
         self._fn = fn
         self._params = dict(params or {})
         self._double = double
+        self._narrows = False
 
     def run(self, args: Sequence[Any]) -> list[Array]:
         """The flat outputs, keys as their words."""
@@ -48,20 +52,39 @@ class JaxReference:
         with self._precision():
             return [_fed(x) for x in jax.tree_util.tree_leaves((list(args), dynamic))]
 
-    def oracle(self, args: Sequence[Any]) -> list[Array] | None:
-        """The flat outputs computed in float64, or None when the callable does not compute in it.
+    def oracle(self, args: Sequence[Any]) -> Oracle | None:
+        """The flat outputs computed in float64, or None when nothing here can compute them.
 
-        Inputs are widened exactly; weights widen by JAX's own promotion. A callable that narrows its values, or
-        that does not run in float64, gives no oracle.
+        Inputs are widened exactly; weights widen by JAX's own promotion. Where the callable narrows its values or
+        does not run in float64, its traced program stands in for it.
         """
+        outputs = None if self._narrows else self._in_float64(args)
+        if outputs is not None:
+            return Oracle("callable", outputs)
+        self._narrows = True  # at other sizes too: nothing is gained by another try
+        # by name: what judges does not import what it judges
+        in_float64 = importlib.import_module("onnxproof._oracle").in_float64
+        try:
+            outputs = in_float64(self._fn, args, self._params, double=self._double)
+        except (
+            Exception
+        ):  # whatever it raises while it is traced; JAX, on a float64 that some rule does not take
+            return None
+        return None if _narrow(outputs) else Oracle("program", outputs)
+
+    def _in_float64(self, args: Sequence[Any]) -> list[Array] | None:
+        """The flat outputs of the callable itself on widened inputs, None when it does not compute in float64."""
         try:
             with jax.enable_x64(True):
                 wide = jax.tree_util.tree_map(_widened, list(args))
-                leaves = [_plain(leaf) for leaf in jax.tree_util.tree_leaves(self._call(wide))]
+                outputs = [_plain(leaf) for leaf in jax.tree_util.tree_leaves(self._call(wide))]
         except Exception:  # whatever a callable raises on dtypes it was not made for
             return None
-        narrow = [x for x in leaves if _is_float(x.dtype) and x.dtype.itemsize < 8]
-        return None if narrow else leaves
+        return None if _narrow(outputs) else outputs
+
+
+def _narrow(outputs: Sequence[Array]) -> bool:
+    return any(_is_float(x.dtype) and x.dtype.itemsize < 8 for x in outputs)
 
 
 def _fed(leaf: Any) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxproof.evidence.profile import ProfileCase
+from onnxproof.evidence.record import OracleKind
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +23,14 @@ class State:
     parameters: str | None = None
     gradients: str | None = None
     modes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Outputs in float64, and what computed them: the callable, the module, or the program traced from it."""
+
+    kind: OracleKind
+    outputs: Sequence[Array]
 
 
 class Subject(Protocol):
@@ -42,8 +51,8 @@ class Subject(Protocol):
     def native(self, case: ProfileCase) -> Sequence[Array]:
         """What the model itself computes for a case."""
 
-    def oracle(self, case: ProfileCase) -> Sequence[Array] | None:
-        """The same in float64, or None where the model does not compute in it."""
+    def oracle(self, case: ProfileCase) -> Oracle | None:
+        """The same in float64, or None where nothing computes it."""
 
 
 def digest(arrays: Iterable[tuple[str, Array | None]]) -> str:

@@ -15,7 +15,7 @@ import torch
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence.profile import Profile, ProfileCase
 from onnxproof.evidence.record import FeedForwardConfig
-from onnxproof.evidence.references.subject import Array, State, digest
+from onnxproof.evidence.references.subject import Array, Oracle, State, digest
 
 _ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {
     "relu": torch.nn.ReLU,
@@ -58,10 +58,10 @@ class TorchReference:
         """The flat outputs."""
         return _run(self._module, inputs)
 
-    def oracle(self, inputs: Sequence[Array]) -> list[Array]:
+    def oracle(self, inputs: Sequence[Array]) -> Oracle:
         """The flat outputs computed in float64."""
         wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in inputs]
-        return _run(copy.deepcopy(self._module).double(), wide)
+        return Oracle("module", _run(copy.deepcopy(self._module).double(), wide))
 
 
 class FeedForwardSubject:
@@ -107,7 +107,7 @@ class FeedForwardSubject:
     def native(self, case: ProfileCase) -> list[Array]:
         return self._reference.run(self.inputs(case))
 
-    def oracle(self, case: ProfileCase) -> list[Array]:
+    def oracle(self, case: ProfileCase) -> Oracle:
         return self._reference.oracle(self.inputs(case))
 
 

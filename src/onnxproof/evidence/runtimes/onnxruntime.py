@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from onnxproof.evidence.runtimes.adapter import Array, Loaded, NotLoaded, Options, Refused
 from onnxproof.evidence.runtimes.ort import from_ort, to_ort
 
+CUDA = "CUDAExecutionProvider"
+_CUDA_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"  # onnxruntime_session_options_config_keys.h
 
 
 class OnnxRuntime:
     """ONNX Runtime; session options are the attributes of ``SessionOptions``, enumerations by name."""
+
+    provider_options: ClassVar[dict[str, str]] = {}
 
     def __init__(self) -> None:
         self._session: Any = None
@@ -41,7 +47,8 @@ class OnnxRuntime:
             raise NotLoaded(
                 f"{provider} is not among the providers: {', '.join(ort.get_available_providers())}"
             )
-        self._session = ort.InferenceSession(str(model), options, providers=[provider])
+        chosen = [(provider, self.provider_options)]
+        self._session = ort.InferenceSession(str(model), options, providers=chosen)
         self._session.disable_fallback()
         providers = self._session.get_providers()
         if providers[0] != provider:
@@ -62,3 +69,25 @@ class OnnxRuntime:
         except InvalidArgument as err:
             raise Refused(f"InvalidArgument: {err}") from err
         return [(name, from_ort(value)) for name, value in zip(outputs, values, strict=True)]
+
+
+class OnnxRuntimeCuda(OnnxRuntime):
+    """ONNX Runtime on a GPU of NVIDIA's: missing where the package or the driver is, not merely slow.
+
+    Nodes that CUDA has no kernel for run on the CPU; the placement says how many. Products are computed in
+    float32 throughout: by default the GPU rounds their operands to 10 bits (TF32).
+    """
+
+    provider_options: ClassVar[dict[str, str]] = {"use_tf32": "0"}
+
+    def version(self) -> str:
+        version = super().version()
+        import onnxruntime as ort
+
+        if CUDA not in ort.get_available_providers():
+            raise ImportError(f"onnxruntime {version} was built without {CUDA}: install onnxruntime-gpu")
+        try:
+            ctypes.CDLL(_CUDA_DRIVER)
+        except OSError as err:
+            raise ImportError(f"there is no driver of NVIDIA's for {CUDA}: {err}") from err
+        return version

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -16,11 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from onnxproof.errors import ConformanceError
+from onnxproof.evidence.runtimes.worker import told_of_memory
 
 START_SECONDS = 120.0
 _END_SECONDS = 10.0  # for a process to end after it closed its output
 _MAX_LINE = 2**20
 _KILLED = -9  # by the system when memory runs out, where it was not by us
+_SAID = 1000  # characters of what a process wrote before it ended
+# A panic of Rust's names its reason before the frames that it went through, and other libraries after them.
+_REASON = re.compile(r"^.*panicked at |^.*terminate called |^Fatal Python error", re.M)
+_FRAME = re.compile(
+    r"^(stack backtrace:|note: .*|\s*\d+: .*|\s+at \S.*|thread caused non-unwinding panic.*)\n?", re.M
+)
 # The worker finds modules where this process does, however its path came about.
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); "
@@ -96,6 +104,10 @@ class RuntimeProcess:
         request = {"do": "load", "model": str(model), "provider": provider}
         return self.ask({**request, "session": dict(session), "memory": memory}, seconds)
 
+    def check(self, model: Path, *, seconds: float, memory: int | None) -> dict[str, Any]:
+        """Let ONNX's checker and shape inference read a model."""
+        return self.ask({"do": "check", "model": str(model), "memory": memory}, seconds)
+
     def run(self, inputs: Sequence[Path], folder: Path, *, seconds: float, again: bool) -> dict[str, Any]:
         """Run on tensor files; the outputs become files in ``folder``."""
         paths = [str(p) for p in inputs]
@@ -131,11 +143,22 @@ class RuntimeProcess:
             self.stop()
             return {"answer": "crash", "error": "the process closed its output and went on", "memory": None}
         self._errors.seek(0)
-        last = self._errors.read()[-1000:].strip()
+        written = self._errors.read()
         self.stop()
         how = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        kind = "memory" if code == _KILLED else "crash"
-        return {"answer": kind, "error": f"the process {how}. {last}".strip(), "memory": None}
+        kind = "memory" if code == _KILLED or told_of_memory(written) else "crash"
+        return {"answer": kind, "error": f"the process {how}. {last_words(written)}".strip(), "memory": None}
+
+
+def last_words(written: str) -> str:
+    """What a process that ended said of the reason, without the frames of a stack.
+
+    Args:
+        written: all that it wrote to standard error.
+    """
+    text = _FRAME.sub("", written).strip()
+    reasons = [found.start() for found in _REASON.finditer(text)]
+    return text[reasons[-1] :][:_SAID].strip() if reasons else text[-_SAID:].strip()
 
 
 def _end(process: subprocess.Popen[str]) -> None:

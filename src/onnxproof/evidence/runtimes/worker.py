@@ -1,9 +1,9 @@
 """The process that a runtime runs in: one line of JSON in, one out; arrays travel as tensor files.
 
 Requests: ``{"do": "identify"}``, ``{"do": "load", "model": PATH, "provider": …, "session": {…}, "memory": BYTES}``,
-``{"do": "run", "inputs": [PATH…], "folder": PATH, "again": BOOL}``. Answers have ``answer`` and, by kind, ``version``,
-``error``, ``providers``, ``placement``, ``outputs``, ``seconds``, ``warm_seconds``, and always ``memory``, the peak of
-this process in bytes.
+``{"do": "run", "inputs": [PATH…], "folder": PATH, "again": BOOL}``, ``{"do": "check", "model": PATH, "memory": …}``.
+Answers have ``answer`` and, by kind, ``version``, ``error``, ``providers``, ``placement``, ``outputs``, ``seconds``,
+``warm_seconds``, ``checker``, ``inference``, and always ``memory``, the peak of this process in bytes.
 """
 
 from __future__ import annotations
@@ -17,17 +17,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
+from onnxproof.evidence.checker import faults
 from onnxproof.evidence.runtimes.adapter import Adapter, Refused
 from onnxproof.evidence.tensors import decode, encode
 
 ADAPTERS = {
     "onnxruntime": "onnxproof.evidence.runtimes.onnxruntime:OnnxRuntime",
+    "onnxruntime-cuda": "onnxproof.evidence.runtimes.onnxruntime:OnnxRuntimeCuda",
     "onnx-reference": "onnxproof.evidence.runtimes.onnx_reference:OnnxReference",
     "openvino": "onnxproof.evidence.runtimes.openvino:OpenVino",
     "tract": "onnxproof.evidence.runtimes.tract:Tract",
 }
 MAX_ERROR_CHARACTERS = 2000
-_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory", "Unable to allocate")
+# What NumPy, the C++ library, ONNX Runtime, OpenVINO, tract and Rust's own allocator say.
+_OUT_OF_MEMORY = (
+    "bad_alloc",
+    "bad allocation",
+    "failed to allocate",
+    "unable to allocate",
+    "memory allocation of",
+)
+_SHARE = 0.9  # of the memory that is free, for one process: the rest is for the one that judges
 QUICK_SECONDS = 1.0  # a run below this is timed once more, warm
 
 
@@ -40,7 +50,7 @@ class Worker:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what a request asks. Whatever a runtime raises becomes an answer."""
         try:
-            done = {"identify": self._identify, "load": self._load, "run": self._run}[request["do"]](request)
+            done = getattr(self, f"_{request['do']}")(request)
         except ImportError as err:
             done = {"answer": "missing" if request["do"] == "identify" else "error", "error": _text(err)}
         except Refused as err:
@@ -48,9 +58,7 @@ class Worker:
         except MemoryError as err:
             done = {"answer": "memory", "error": _text(err)}
         except Exception as err:  # a runtime may raise anything
-            text = _text(err)
-            memory = any(sign in text for sign in _OUT_OF_MEMORY)
-            done = {"answer": "memory" if memory else "error", "error": text}
+            done = {"answer": "memory" if told_of_memory(str(err)) else "error", "error": _text(err)}
         return {**done, "memory": peak_memory()}
 
     def _identify(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -69,6 +77,12 @@ class Worker:
             "placement": placement,
             "seconds": seconds,
         }
+
+    def _check(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._adapter.version()
+        limit_memory(request["memory"])
+        checker, inference = faults(Path(request["model"]))
+        return {"answer": "checked", "checker": checker, "inference": inference}
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         inputs = [decode(Path(path).read_bytes())[1] for path in request["inputs"]]
@@ -93,11 +107,9 @@ def peak_memory() -> int | None:
 
     Linux counts the parent's memory in ``getrusage`` of a process that it started, but not in ``VmHWM``.
     """
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        pass
+    most = _status("/proc/self/status", "VmHWM:")
+    if most is not None:
+        return most
     try:
         import resource
     except ImportError:
@@ -107,15 +119,55 @@ def peak_memory() -> int | None:
 
 
 def limit_memory(limit: int | None) -> None:
-    """Let allocations fail beyond ``limit`` bytes of data, where the system can."""
+    """Let allocations fail beyond ``limit`` bytes of data, by default what the system has left, where it can.
+
+    What is bounded is private memory that can be written (``RLIMIT_DATA``). The address space (``RLIMIT_AS``)
+    would count what runtimes reserve and never touch: stacks of threads, arenas, mapped files. Watching the
+    resident set would come too late: a kernel fills gigabytes between two looks, and the system then ends
+    whichever process it likes.
+    """
     try:
         import resource
     except ImportError:
         return
-    if limit is not None:
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        within = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (within, hard))
+    if limit is None:
+        left = available_memory()
+        used = _status("/proc/self/status", "VmData:")
+        if left is None or used is None:
+            return
+        limit = used + int(_SHARE * left)
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    within = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (within, hard))
+
+
+def available_memory() -> int | None:
+    """Bytes that the system, or this process's control group, can still give; None where it does not say."""
+    free = _status("/proc/meminfo", "MemAvailable:")
+    try:
+        group = Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
+        folder = Path("/sys/fs/cgroup") / group
+        bound, used = ((folder / f"memory.{name}").read_text().strip() for name in ("max", "current"))
+    except OSError:
+        return free
+    if not bound.isdecimal():
+        return free
+    left = max(int(bound) - int(used), 0)
+    return left if free is None else min(free, left)
+
+
+def told_of_memory(text: str) -> bool:
+    """Whether a message says that memory ran out."""
+    return any(sign in text.lower() for sign in _OUT_OF_MEMORY)
+
+
+def _status(path: str, key: str) -> int | None:
+    """A figure in kB of a file of the proc filesystem, in bytes."""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(key)), None)
 
 
 def make(adapter: str) -> Adapter:
