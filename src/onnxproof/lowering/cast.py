@@ -14,7 +14,7 @@ from onnxproof.lowering.emit import F64, Ctx
 from onnxproof.lowering.registry import ANY, lowers
 
 
-@lowers("convert_element_type", weak_type=ANY, sharding=None)
+@lowers("convert_element_type", weak_type=ANY, sharding=ANY)  # where a value lies does not change it
 def convert_element_type(ctx: Ctx, x: ir.Value, *, new_dtype: Any) -> ir.Value:
     source, target = ctx.ins[0].dtype, ctx.out.dtype
     if source == target:

@@ -54,7 +54,7 @@ def with_zero(ctx: Ctx, x: ir.Value) -> ir.Value:
     return pack(ctx, x, ctx.like(0, x), ctx.out.shape)
 
 
-@lowers_complex("convert_element_type", weak_type=ANY, sharding=None)
+@lowers_complex("convert_element_type", weak_type=ANY, sharding=ANY)
 def convert_element_type(ctx: Ctx, x: ir.Value, *, new_dtype: Any) -> ir.Value:
     """Part by part; a real result is the real part, a boolean one tells whether the value is not 0."""
     source, target = ctx.ins[0], ctx.out

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxproof.capture.program import Dim, SymDim
 from onnxproof.lowering.emit import I64, Ctx
-from onnxproof.lowering.registry import ANY, lowers
+from onnxproof.lowering.registry import ANY, lowers, lowers_complex
 
 # A constant of up to so many elements is written out where it would else be expanded at run time.
 _WRITTEN_OUT = 256
@@ -86,10 +86,11 @@ def empty(ctx: Ctx, *_sizes: ir.Value, shape: Sequence[Dim]) -> ir.Value:
     return ctx.expand(ctx.const(0, ctx.out.dtype), shape)
 
 
+@lowers_complex("empty2", dtype=ANY, memory_space=ANY)
 @lowers("empty2", dtype=ANY, memory_space=ANY)
 def empty2(ctx: Ctx) -> ir.Value:
     """A scalar that nothing has written yet, which JAX makes 0."""
-    return ctx.const(0, ctx.out.dtype)
+    return ctx.expand(ctx.const(0, ctx.out.part.dtype), ctx.out.stored.shape)
 
 
 @lowers("dim_as_value")
