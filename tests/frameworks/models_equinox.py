@@ -303,12 +303,12 @@ def decode_step() -> Model:
 
 def lstm() -> Model:
     module = _moved(Lstm)
-    return Model(jax.vmap(module), SEQUENCE, sequence, paths(module), timed=True)
+    return Model(jax.vmap(module), SEQUENCE, sequence, paths(module), timed=True, folded=r"cell\.bias")
 
 
 def gru() -> Model:
     module = _moved(Gru)
-    return Model(lambda x: jax.vmap(module)(x), SEQUENCE, sequence, paths(module), timed=True)
+    return Model(lambda x: jax.vmap(module)(x), SEQUENCE, sequence, paths(module), True, r"cell\.bias(_n)?")
 
 
 def embedding() -> Model:

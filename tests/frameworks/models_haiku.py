@@ -187,7 +187,7 @@ def _recurrent(fn: Any, state: Callable[[int], Any], reverse: bool) -> Callable[
             last, ys = lax.scan(step, state(x.shape[0]), x.swapaxes(0, 1), reverse=reverse)
             return ys.swapaxes(0, 1), last
 
-        return Model(unroll, SEQUENCE, sequence, paths(params), timed=True)
+        return Model(unroll, SEQUENCE, sequence, paths(params), timed=True, folded=r"lstm/linear\.b|gru\.b")
 
     return build
 

@@ -259,7 +259,8 @@ def sequence_and_state(batch: int, time: int) -> tuple[Any, ...]:
 
 def lstm() -> Model:
     module = start(Lstm)
-    return Model(module, SEQUENCE, sequence, weights(module), timed=True, compiled=False)
+    cells = r"forward\.cell\..*|backward\.cell\.dense_h\.bias"
+    return Model(module, SEQUENCE, sequence, weights(module), timed=True, folded=cells, compiled=False)
 
 
 MODELS: dict[str, Callable[[], Model]] = {

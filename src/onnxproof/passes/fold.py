@@ -78,7 +78,7 @@ class _Folder:
         large = max(map(constants.nbytes, inputs)) > EAGER
         if not weights:
             return None if large else self._literal(node, operation, inputs)
-        if view or (large and node.op_type in ELEMENTWISE):
+        if view or (large and (node.op_type in ELEMENTWISE or node.op_type == "Concat")):
             return self._lazy(node, operation, inputs)
         return None if large else self._eager(node, operation, inputs)
 

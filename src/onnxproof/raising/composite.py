@@ -7,7 +7,7 @@ and lowers by the composite's own rule. A miss leaves the program as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -132,6 +132,41 @@ def composite(
     return decorate
 
 
+Rewrite = Callable[[Eqn, Makers, Collection[Var], Collection[Var]], Sequence[Eqn]]
+REWRITES: dict[str, Rewrite] = {}
+
+
+def rewrites(root: str) -> Callable[[Rewrite], Rewrite]:
+    """Register what may replace applications of ``root`` where one reference program is not enough.
+
+    It is called with the equation, the makers of what is around it, the weights of the program and the Vars that
+    anything uses; it returns the equations to put in place, or none.
+    """
+
+    def decorate(rewrite: Rewrite) -> Rewrite:
+        REWRITES[root] = rewrite
+        return rewrite
+
+    return decorate
+
+
+def _rewritten(program: Program, outer: Makers, weights: Collection[Var], used: Collection[Var]) -> Program:
+    makers = {**outer, **{v: e for e in program.eqns for v in e.outputs}}
+    eqns: list[Eqn] = []
+    for eqn in program.eqns:
+        eqn = map_bodies(eqn, lambda body: _rewritten(body, makers, weights, used))
+        rewrite = REWRITES.get(eqn.primitive)
+        eqns += (rewrite(eqn, makers, weights, used) if rewrite else ()) or (eqn,)
+    return replace(program, eqns=tuple(eqns))
+
+
+def _used(program: Program) -> Collection[Var]:
+    """Vars that an equation or a result reads."""
+    bodies = [program, *(b for e in program.walk() for b in e.bodies())]
+    read = [a for e in program.walk() for a in e.inputs] + [a for b in bodies for a in b.outputs]
+    return {a for a in read if isinstance(a, Var)}
+
+
 @lru_cache(maxsize=1024)
 def _pattern(reference: Callable[..., Any], variant: Variant) -> Pattern | None:
     fn = partial(reference, **dict(variant.params)) if variant.params else reference
@@ -204,6 +239,8 @@ def raise_composites(program: Program, *, opset: int, normalization: bool = True
         c for c in COMPOSITES.values() if opset >= c.min_opset and (normalization or not c.normalization)
     ]
     present = {e.primitive for e in program.walk()}
+    if not present.isdisjoint(REWRITES):
+        program = drop_dead(_rewritten(program, {}, program.params.keys(), _used(program)))
     by_root: dict[str, list[Composite]] = {}
     for c in usable:
         if c.anchor in present:
