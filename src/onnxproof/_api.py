@@ -115,7 +115,9 @@ def to_onnx(
             ``output_path`` and gives the path.
         enable_double_precision: trace with 64-bit types.
         input_names, output_names: one name for each tensor, pytrees flattened in JAX's order. By default names
-            come from arguments and from paths in the result.
+            come from arguments and from paths in the result. Of a result with parts that are pytrees, such as
+            ``(params, state, loss)``, ``output_names`` may name the parts: ``new_params`` gives
+            ``new_params.layers.0.kernel``, beside the input ``params.layers.0.kernel``.
         inputs_as_nchw, outputs_as_nchw: positions of arrays that the model takes or gives with channels first
             where the callable has them last.
         export_mode: ``"web"`` writes one self-contained file; ``"standard"`` moves weights beyond 1.5 GiB to

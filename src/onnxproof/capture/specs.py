@@ -225,23 +225,18 @@ def _check_unique(names: Sequence[str], kind: str) -> None:
         raise InputSpecError(f"an {kind} has an empty name")
 
 
-def output_names(
-    paths: Sequence[tuple[Any, ...]], given: Sequence[str] | None, inputs: Sequence[str]
-) -> tuple[str, ...]:
-    """Names of outputs: those given, else ``output`` or the path of each leaf in the result.
+def output_names(result: Any, given: Sequence[str] | None, inputs: Sequence[str]) -> tuple[str, ...]:
+    """Names of the leaves of ``result``: those given, else ``output`` or the path of each leaf.
 
+    As many given names as the outermost container has entries stand for these entries, and paths go on from them.
     A path that is also the name of an input gets ``output.`` in front.
 
     Raises:
         NameCollision: two outputs, or an input and an output, ask for one name.
     """
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(result)[0]]
     if given is not None:
-        if isinstance(given, str) or len(given) != len(paths):
-            raise InputSpecError(
-                f"`output_names` has {len(given)} names, but the callable returns {len(paths)} arrays",
-                way_out="Give one name for each output tensor, pytrees flattened in JAX's order.",
-            )
-        names = [str(n) for n in given]
+        names = _given_names(result, paths, given)
     else:
         names = []
         for path in paths:
@@ -256,6 +251,21 @@ def output_names(
             way_out="Give distinct names with `input_names` or `output_names`.",
         )
     return tuple(names)
+
+
+def _given_names(result: Any, paths: Sequence[tuple[Any, ...]], given: Sequence[str]) -> list[str]:
+    if not isinstance(given, str) and len(given) == len(paths):
+        return [str(n) for n in given]
+    entries = jax.tree_util.tree_flatten_with_path(result, is_leaf=lambda x: x is not result)[0]
+    if isinstance(given, str) or len(given) != len(entries):
+        arrays = f"{len(paths)} arrays"
+        raise InputSpecError(
+            f"`output_names` has {len(given)} names, but the callable returns"
+            f" {arrays if len(entries) == len(paths) else f'{arrays} in {len(entries)} parts'}",
+            way_out="Give one name for each output tensor, pytrees flattened in JAX's order, or one for each part.",
+        )
+    prefix = {path: str(name) for (path, _), name in zip(entries, given, strict=True)}
+    return [".".join((prefix[path[:1]], *path_parts(path)[1:])) for path in paths]
 
 
 def symbolic_avals(leaves: Sequence[LeafSpec], constraints: Sequence[str]) -> list[jax.ShapeDtypeStruct]:

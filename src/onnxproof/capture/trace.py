@@ -80,10 +80,9 @@ def capture(
     specs = parse_inputs(fn, inputs, input_params, names_in)
     avals = symbolic_avals(specs.leaves, constraints)
     closed, shape, state = _trace(fn, specs, avals)
-    leaves = jax.tree_util.tree_flatten_with_path(shape)[0]
-    if not leaves:
+    if not jax.tree_util.tree_leaves(shape):
         raise TraceError("the callable returns no array", way_out="Return what the model is to compute.")
-    outputs = output_names([path for path, _ in leaves], names_out, [leaf.name for leaf in specs.leaves])
+    outputs = output_names(shape, names_out, [leaf.name for leaf in specs.leaves])
     inliner = Inliner(WeightNames(fn), known, drop_effects)
     program = inliner.program(closed, [*state, *(leaf.name for leaf in specs.leaves)], outputs)
     program = modules.drop_state(hoist(normalize(program)), state)

@@ -51,8 +51,11 @@ def conv_general_dilated(
     shapes = ctx.ins[0].shape, ctx.ins[1].shape
     if any(d == 0 for shape in (*shapes, ctx.out.shape) for d in shape):
         return ctx.expand(ctx.const(0, ctx.out.dtype), ctx.out.shape)  # sums of nothing, or no sums
-    if not all(isinstance(d, int) for d in shapes[1]):
-        raise ctx.unsupported("a kernel of symbolic shape", "Give the kernel a fixed shape.")
+    kernel = tuple(d for d in (shapes[1][i] for i in dimension_numbers.rhs_spec[2:]) if isinstance(d, int))
+    if (
+        len(kernel) < len(dimension_numbers.rhs_spec) - 2
+    ):  # features may vary: the batch, in gradients of kernels
+        raise ctx.unsupported("a kernel of symbolic size", "Give the kernel a fixed size.")
     dtype = computing_dtype(ctx)
     x, w = ctx.cast(x, dtype), ctx.cast(w, dtype)
     x = ctx.transpose(x, dimension_numbers.lhs_spec)
@@ -64,7 +67,6 @@ def conv_general_dilated(
         x, w = ctx.unsqueeze(x, [2]), ctx.unsqueeze(w, [2])
         y = ctx.squeeze(_conv(ctx, x, w, _Window((1,), (1,), ((0, 0),), (1,), groups)), [2])
     else:
-        kernel = tuple(_static(ctx, w)[2:])
         strides, pads = tuple(window_strides), tuple(padding)
         window = _Window(kernel, strides, pads, tuple(rhs_dilation), groups)
         if any(d > 1 for d in lhs_dilation):
@@ -73,10 +75,6 @@ def conv_general_dilated(
             y = _conv(ctx, x, w, window)
     back = np.argsort(dimension_numbers.out_spec).tolist()
     return ctx.cast(ctx.transpose(y, back), ctx.out.dtype)
-
-
-def _static(ctx: Ctx, value: ir.Value) -> tuple[int, ...]:
-    return tuple(d for d in ctx.shape(value) or () if isinstance(d, int))
 
 
 def _batch_to_features(ctx: Ctx, x: ir.Value, groups: int) -> ir.Value:
@@ -258,7 +256,8 @@ def _minus_one_times(dim: Dim, factor: int) -> Dim:
 
 def _flipped(ctx: Ctx, w: ir.Value, window: _Window) -> ir.Value:
     """``[o, c/g, ...]`` to ``[c, o/g, ...]``, each spatial axis reversed: the kernel of a transposed Conv."""
-    out, channels, *kernel = _static(ctx, w)
+    out, channels = (ctx.shape(w) or ())[:2]
+    kernel = window.kernel
     space = range(len(kernel))
     axes = [2 + i for i in space if kernel[i] > 1]
     if axes:
@@ -267,6 +266,8 @@ def _flipped(ctx: Ctx, w: ir.Value, window: _Window) -> ir.Value:
     g = window.groups
     if g == 1:
         return ctx.transpose(w, (1, 0, *(2 + i for i in space)))
+    if isinstance(out, SymDim):
+        raise ctx.unsupported("groups of features whose number is symbolic")
     w = ctx.reshape(w, (g, out // g, channels, *kernel))
     w = ctx.transpose(w, (0, 2, 1, *(3 + i for i in space)))
-    return ctx.reshape(w, (g * channels, out // g, *kernel))
+    return ctx.reshape(w, (product((g, channels)), out // g, *kernel))

@@ -104,6 +104,7 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
         inputs.append(value)
     solutions = dim_algebra.solve([v.aval.shape for v in program.inputs])
     scope = MainScope(module, inputs, solutions)
+    scope.taken.update(program.input_names, program.output_names)
     scope.env.update(zip(program.inputs, inputs, strict=True))
     for var, param in program.params.items():
         size = var.aval.size

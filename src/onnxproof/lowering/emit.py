@@ -113,6 +113,7 @@ class Scope:
         self.module = module
         self.prelude: list[ir.Node] = []
         self.initializers: dict[str, ir.Value] = {}
+        self.taken: set[str] = set()  # names of inputs and outputs, which no initializer may carry
         self.env: dict[Var, ir.Value] = {}
         self._constants: dict[tuple[Any, ...], ir.Value] = {}
         self._dims: dict[Any, ir.Value] = {}
@@ -131,7 +132,7 @@ class Scope:
     def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         """Register a tensor of the scope under ``name``, or the next free variant of it."""
         unique, n = name, 1
-        while unique in self.initializers:
+        while unique in self.initializers or unique in self.taken:
             unique, n = f"{name}.{n}", n + 1
         tensor.name = unique
         value = ir.Value(
