@@ -171,7 +171,7 @@ def to_onnx(
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished model, the Program it came from, and the values that the Program's Vars became."""
+    """A finished model, the Program it came from, the values that its Vars became, and what computes each Var."""
 
     model: ir.Model
     program: Program
@@ -215,7 +215,7 @@ def build(
         if traced.dropped:
             model.metadata_props["onnxproof.dropped_effects"] = "; ".join(traced.dropped)
         run(model, context)
-    makers = {v: eqn for eqn in raised.eqns for v in eqn.outputs}
+    makers = {v: eqn for eqn in raised.walk() for v in eqn.outputs}
     return Built(model, program, lowered.values, makers)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import onnx
 import onnx_ir as ir
 
 from onnxproof._api import Built, Inputs, build, name_of
-from onnxproof.capture.evaluate import evaluate
-from onnxproof.evidence.localize import Finding, Point, localize
+from onnxproof.capture.program import Eqn, Var
+from onnxproof.capture.trips import Level, passes, whole
+from onnxproof.evidence.localize import Finding, Pass, Point, localize
+from onnxproof.evidence.parts import computed
 from onnxproof.evidence.references.jax import JaxReference
 from onnxproof.passes.edit import standing
 from onnxproof.passes.pipeline import PassContext
@@ -61,28 +64,48 @@ def explain(
     proto = _whole(model) if model is not None else ir.to_proto(built.model)
     flat = JaxReference(fn, input_params, double=enable_double_precision).flat(args)
     feed = {v.name: a for v, a in zip(proto.graph.input, flat, strict=True)}
-    return localize(proto, feed, _points(built, proto, flat), rtol, atol)
+    level = whole(built.program, [_joined(a, v) for a, v in zip(flat, built.program.inputs, strict=True)])
+    points = _points(built, level, computed(proto.graph))
+    found = {p.name for p in points}
+    for atom, output in zip(built.program.outputs, proto.graph.output, strict=True):
+        if output.name not in found and isinstance(atom, Var):
+            points.append(Point(output.name, "output", "", level.values[atom], None))
+    return localize(proto, feed, points, rtol, atol)
 
 
 def _whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
     return onnx.load(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else model
 
 
-def _points(built: Built, proto: onnx.ModelProto, flat: Sequence[Array]) -> list[Point]:
-    """The values that the finished graph still computes, in the order of the program."""
-    values = evaluate(built.program, flat)
-    oracle = evaluate(built.program, flat, double=True)
-    present = {o for node in proto.graph.node for o in node.output}
+def _points(built: Built, level: Level, present: Collection[str]) -> list[Point]:
+    """The values of one pass that the finished graph still computes, in the order of the program."""
     points: dict[str, Point] = {}
-    for var, eqn in built.primitives.items():
-        name = standing(built.values[var]).name
-        if name is not None and name in present and var in values and name not in points:
-            true = oracle[var] if oracle[var].dtype.kind in "fc" else None
-            points[name] = Point(name, eqn.primitive, eqn.site.line, values[var], true)
-    for atom, output in zip(built.program.outputs, proto.graph.output, strict=True):
-        if output.name not in points and atom in values:
-            points[output.name] = Point(output.name, "output", "", values[atom], None)
+    for eqn in level.eqns:
+        for var in eqn.outputs:
+            name = _name(built, var)
+            if name in present and name not in points and var in built.primitives:
+                said = built.primitives[var]
+                true = level.oracle[var] if level.oracle[var].dtype.kind in "fc" else None
+                inside = partial(_passes, built, level, eqn, present) if any(eqn.bodies()) else None
+                points[name] = Point(name, said.primitive, said.site.line, level.values[var], true, inside)
     return list(points.values())
+
+
+def _joined(array: Array, var: Var) -> Array:
+    """An input as the program takes it: complex where the graph has pairs."""
+    return np.ascontiguousarray(array).view(var.aval.dtype)[..., 0] if var.aval.is_complex else array
+
+
+def _passes(built: Built, level: Level, eqn: Eqn, present: Collection[str]) -> Iterator[Pass]:
+    for inner in passes(level, eqn):
+        feed = {_name(built, v): inner.values[v] for v in inner.inputs if v in built.values}
+        yield Pass(inner.label, inner.count, inner.live, feed, _points(built, inner, present))
+
+
+def _name(built: Built, var: Var) -> str:
+    """The name in the finished graph of what a Var became, empty when it has none."""
+    value = built.values.get(var)
+    return (standing(value).name or "") if value is not None else ""
 
 
 def describe(finding: Finding) -> str:
@@ -95,6 +118,7 @@ def describe(finding: Finding) -> str:
         f"value {point.name!r}, computed by {point.primitive}"
         + (f" at {point.source}" if point.source else ""),
     ]
+    lines += [f"in {place}" for place in reversed(finding.inside)]
     if finding.nodes:
         lines.append("nodes: " + ", ".join(finding.nodes))
     if finding.got is not None and finding.got.shape == point.reference.shape and finding.got.size:

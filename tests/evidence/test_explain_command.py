@@ -87,6 +87,62 @@ def test_inputs_of_a_bundle(made: Path) -> None:
     assert both.exit_code == 2
 
 
+def weighed(batch: Any, *, scale: Any, shift: Any, flip: bool) -> Any:
+    """Positional and keyword arguments, one of them a tree, one complex."""
+    out = jnp.tanh(batch["a"] - batch["b"]) * scale + jnp.abs(shift)
+    return -out if flip else out
+
+
+def test_keywords_of_a_bundle(tmp_path: Path) -> None:
+    from onnxproof import to_onnx
+    from onnxproof.evidence import verify
+
+    x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    params = {"shift": (x + 2j).astype(np.complex64), "scale": x * 2, "flip": True}
+    model = to_onnx(weighed, [{"a": (3, 4), "b": (3, 4)}], input_params=params)
+    (node,) = [n for n in model.graph.node if n.op_type == "Tanh"]
+    node.op_type = "Softsign"
+    record = verify(weighed, model, [{"a": x, "b": -x}], input_params=params, bundle_path=tmp_path / "bundle")
+    assert record.failure == "mismatch"
+    given = ["-i", "batch.a=3,4", "-i", "batch.b=3,4", "-i", "scale=3,4", "-i", "shift=3,4:complex64"]
+    told = ("--fix", "flip=True", "--bundle", tmp_path / "bundle", "--json")
+    done = command(f"{HERE}:weighed", *given, *told)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["fault"], found["primitive"]) == ("exporter", "tanh")
+    fewer = command(f"{HERE}:weighed", *given[:-2], *told)
+    assert fewer.exit_code != 0
+
+
+def looped(x: Any) -> Any:
+    return jax.lax.scan(lambda c, v: (jnp.tanh(c + v), jnp.sin(c) * v), x[0], x)
+
+
+def test_iteration_is_told(tmp_path: Path) -> None:
+    from onnxproof import to_onnx
+
+    model = to_onnx(looped, [(5, 3)])
+    (scan,) = [n for n in model.graph.node if n.op_type == "Scan"]
+    body = next(a.g for a in scan.attribute if a.name == "body")
+    (node,) = [n for n in body.node if n.op_type == "Tanh"]
+    node.op_type = "Softsign"
+    onnx.save(model, tmp_path / "spoiled.onnx")
+    arguments = (
+        f"{HERE}:looped",
+        "-i",
+        "x=5,3",
+        "--model",
+        tmp_path / "spoiled.onnx",
+        "-o",
+        tmp_path / "part",
+    )
+    done = command(*arguments)
+    assert done.exit_code == 0, done.output
+    assert "computed by tanh at tests/evidence/test_explain_command.py:" in done.output
+    assert "in iteration 0 of scan at tests/evidence/test_explain_command.py:" in done.output
+    assert [n.op_type for n in onnx.load(tmp_path / "part" / "model.onnx").graph.node] == ["Softsign"]
+
+
 def test_drawn() -> None:
     drawn = Drawn({"T": 4}, 0, double=False)
     tree = drawn.arrays({"a": ("B", "2*T"), "b": [("C", "floordiv(T, 2)"), ()]})

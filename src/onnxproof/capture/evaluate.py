@@ -1,8 +1,9 @@
-"""Run a Program in JAX, keeping every value: what each equation computes, as it is or in float64."""
+"""Run a Program in JAX, equation by equation, as it is or in float64."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -60,31 +61,55 @@ def outputs_in_float64(program: Program, inputs: Sequence[Any]) -> list[np.ndarr
 def _computed(
     program: Program, inputs: Sequence[Any], kept: Sequence[Atom], double: bool
 ) -> list[np.ndarray[Any, Any]]:
-    evaluator = _Evaluator(_dimensions(program, inputs), double)
+    evaluator = Evaluator(dimensions(program, inputs), double)
 
     def run(*arrays: Any) -> list[Any]:
         values: Values = dict(zip(program.inputs, arrays, strict=True))
         for var, param in program.params.items():
-            values[var] = _widened(np.asarray(param.array), double)
+            values[var] = widened(np.asarray(param.array), double)
         evaluator.run(program, values)
         return [evaluator.read(a, values) for a in kept]
 
-    with jax.enable_x64(double or jax.dtypes.canonicalize_dtype(np.float64) == np.float64):
-        results = jax.jit(run)(*(_widened(np.asarray(x), double) for x in inputs))
+    with enough_bits(program, double):
+        results = jax.jit(run)(*(widened(np.asarray(x), double) for x in inputs))
         return [np.asarray(r) for r in results]
 
 
-def _dimensions(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
+def enough_bits(program: Program, double: bool) -> AbstractContextManager[None]:
+    """A context with 64-bit types where the program has them or ``double`` asks for them."""
+    own = any(v.aval.dtype.itemsize // (2 if v.aval.is_complex else 1) == 8 for v in _vars(program))
+    context: AbstractContextManager[None] = jax.enable_x64(
+        double or own or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
+    )
+    return context
+
+
+def _vars(program: Program) -> Iterator[Var]:
+    yield from program.inputs
+    for eqn in program.walk():
+        yield from eqn.outputs
+
+
+def dimensions(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
+    """Sizes of the symbolic dimensions at these inputs."""
     solutions = dim_algebra.solve([v.aval.shape for v in program.inputs])
     return {name: (np.shape(inputs[s.input])[s.axis] - s.offset) // s.factor for name, s in solutions.items()}
 
 
-def _widened(array: Any, double: bool) -> Any:
+def widened(array: Any, double: bool) -> Any:
+    """``array``, a float of which becomes float64 where ``double`` asks for it."""
     wide = _WIDE.get(np.dtype(array.dtype).name) if double else None
     return array if wide is None else array.astype(wide)
 
 
-class _Evaluator:
+class Evaluator:
+    """Applies equations to arrays, concrete or traced.
+
+    Args:
+        env: sizes of the symbolic dimensions.
+        double: floats are float64 throughout.
+    """
+
     def __init__(self, env: Mapping[str, int], double: bool) -> None:
         self.env = env
         self.double = double
@@ -96,7 +121,7 @@ class _Evaluator:
         return [self.read(a, values) for a in program.outputs]
 
     def read(self, atom: Atom, values: Values) -> Any:
-        return values[atom] if isinstance(atom, Var) else _widened(_literal(atom), self.double)
+        return values[atom] if isinstance(atom, Var) else widened(_literal(atom), self.double)
 
     def dim(self, value: Any) -> Any:
         """A parameter with its symbolic dimensions replaced by their sizes, its dtypes by the wide ones."""
@@ -122,11 +147,7 @@ class _Evaluator:
             case "scan":
                 return self.scan(eqn, operands, values)
             case "while":
-                return lax.while_loop(
-                    lambda c: self.body(p["cond"], values, *c)[0],
-                    lambda c: tuple(self.body(p["body"], values, *c)),
-                    tuple(operands),
-                )
+                return self.while_(eqn, operands, values)
             case "cond":
                 branches = [lambda b=b: tuple(self.body(b, values)) for b in p["branches"]]
                 return lax.switch(operands[0].astype(np.int32), branches)  # type: ignore[no-any-return]
@@ -156,6 +177,22 @@ class _Evaluator:
 
     def broadcast(self, operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
         return [jnp.broadcast_to(x, shape) for x in operands]
+
+    def while_(self, eqn: Eqn, operands: list[Any], values: Values) -> Sequence[Any]:
+        """A loop; one mapped over a batch goes on while any element asks for it, and changes only those."""
+
+        def asks(carry: Sequence[Any]) -> Any:
+            return self.body(eqn.params["cond"], values, *carry)[0]
+
+        def step(carry: Sequence[Any]) -> Sequence[Any]:
+            live = asks(carry)
+            new = self.body(eqn.params["body"], values, *carry)
+            return tuple(
+                jnp.where(live.reshape((*live.shape, *(1,) * (n.ndim - live.ndim))), n, o)
+                for n, o in zip(new, carry, strict=True)
+            )
+
+        return lax.while_loop(lambda c: jnp.any(asks(c)), step, tuple(operands))
 
     def scan(self, eqn: Eqn, operands: list[Any], values: Values) -> Sequence[Any]:
         p = eqn.params
@@ -195,7 +232,7 @@ class _Evaluator:
         if eqn.primitive in _BITWISE:
             operands = [x.astype(a.aval.dtype) for x, a in zip(operands, eqn.inputs, strict=True)]
             out = primitive.bind(*operands, **dict(eqn.params))
-            return [_widened(out, self.double)]
+            return [widened(out, self.double)]
         params = {k: self.dim(v) for k, v in eqn.params.items()}
         results = primitive.bind(*operands, **params)
         return results if primitive.multiple_results else [results]

@@ -15,6 +15,7 @@ from onnxproof.cli.console import progress
 from onnxproof.cli.verify import dimension
 
 if TYPE_CHECKING:
+    from onnxproof.cli.inputs import Arguments
     from onnxproof.evidence import Record
     from onnxproof.evidence.localize import Finding
 
@@ -57,22 +58,21 @@ def run(options: Options) -> None:
         doing(f"loading {options.target}")
         fn = build(load(options.target), options.target, [s.name.partition(".")[0] or "-" for s in specs])
         given = parsing.arrange(fn, specs)
-        drawn = Drawn(_sizes(options.sizes), options.seed, double=options.double)
-        args = [drawn.arrays(spec) for spec in given.inputs]
-        model = options.model
+        model: Path | None
         if options.bundle is not None:
-            if given.input_params:
-                raise typer.BadParameter(
-                    "inputs of a bundle are positional: a keyword can't be told from them", param_hint="-i"
-                )
-            model, args = _of_bundle(options.bundle, options.case)
+            model, flat = _of_bundle(options.bundle, options.case)
+            args, keywords = _arranged(flat, given)
+        else:
+            drawn = Drawn(_sizes(options.sizes), options.seed, double=options.double)
+            model, args = options.model, [drawn.arrays(spec) for spec in given.inputs]
+            keywords = {k: drawn.arrays(v) for k, v in given.input_params.items()}
         doing("running both sides")
         finding = explain(
             fn,
             given.inputs,
             args,
             model,
-            input_params={**{k: drawn.arrays(v) for k, v in given.input_params.items()}, **fixed},
+            input_params={**keywords, **fixed},
             opset=options.opset,
             enable_double_precision=options.double,
             rtol=options.rtol,
@@ -158,6 +158,32 @@ def _of_bundle(folder: Path, wanted: str | None) -> tuple[Path, list[Any]]:
     return folder.joinpath(*safe_parts(record.artifacts.model)), arrays
 
 
+def _arranged(flat: Sequence[Any], given: Arguments) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments from the arrays of a graph's inputs, which stand in the order of JAX's leaves.
+
+    Keys are made of their words, and complex numbers of the pairs that the graph holds.
+    """
+    import jax
+
+    tree = (list(given.inputs), dict(given.input_params))
+    specs, form = jax.tree_util.tree_flatten(tree, is_leaf=lambda s: isinstance(s, tuple) and s is not tree)
+    if len(specs) != len(flat):
+        raise typer.BadParameter(
+            f"the case has {len(flat)} inputs, {len(specs)} are described", param_hint="-i"
+        )
+    args, keywords = jax.tree_util.tree_unflatten(form, map(_as_given, flat, specs))
+    return args, keywords
+
+
+def _as_given(array: Any, spec: Any) -> Any:
+    import jax
+
+    dtype = getattr(spec, "dtype", array.dtype)
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(array)
+    return array.view(dtype)[..., 0] if dtype.kind == "c" and array.dtype.kind == "f" else array
+
+
 def _failing(record: Record) -> str:
     from onnxproof.evidence.court import runs_of
 
@@ -173,6 +199,7 @@ def _facts(finding: Finding) -> dict[str, Any]:
         "value": point.name if point else None,
         "primitive": point.primitive if point else None,
         "source": point.source if point else None,
+        "inside": list(finding.inside),
         "nodes": list(finding.nodes),
         "optimizer": finding.optimizer,
     }

@@ -81,7 +81,7 @@ def check_supported(program: Program) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A model, and the value that each Var of the program's top level became."""
+    """A model, and the value that each Var became; one of a function's body is not among them."""
 
     model: ir.Model
     values: Mapping[Var, ir.Value]
@@ -138,7 +138,7 @@ def lower(program: Program, *, opset: int, name: str, provenance: bool = True) -
         model.metadata_props["onnxproof.complex_inputs"] = taken
     if given := _complex_names(program.outputs, program.output_names):
         model.metadata_props["onnxproof.complex_outputs"] = given
-    return Lowered(model, {v: scope.env[v] for eqn in program.eqns for v in eqn.outputs})
+    return Lowered(model, scope.env)
 
 
 def _complex_names(atoms: Sequence[Atom], names: Sequence[str]) -> str:
