@@ -39,6 +39,7 @@ from onnxproof.lowering.linalg_qr import apply, factor
 from onnxproof.lowering.registry import lowers, lowers_complex
 
 _MOST_SWEEPS = 30
+_NO_SQUARE = 1e-280  # of a length that is 0 beside a matrix near 1, or as small as float32 has them
 _NOTHING = 8 * float(np.finfo(np.float64).eps)  # a relative size that rounding leaves anyway
 
 
@@ -214,7 +215,7 @@ def _svd(full: bool, vectors: bool, rescale: bool, a: Array) -> Sequence[Array]:
 
 def _directions(count: int, a: Array) -> Array:
     """Columns of ``a``, orthogonal to each other, made unit; completed to ``count`` orthonormal columns."""
-    r, vs, taus = factor(a)
+    r, vs, taus = factor(jnp.where(jnp.sum(squared(a), 0) > _NO_SQUARE, a, 0.0))
     q = apply(vs, taus, jnp.eye(a.shape[0], count, dtype=a.dtype))
     signs = jnp.where(jnp.diagonal(r).real < 0, -1.0, 1.0)
     return _times(jnp.pad(signs, (0, count - signs.shape[0]), constant_values=1.0), q)

@@ -40,9 +40,11 @@ def reflector(x: Array, k: Array) -> tuple[Array, Array]:
     tail = jnp.where(rows > k, x, 0.0)
     alpha = at(x, k)
     square = jnp.sum(squared(tail))
-    norm = jnp.sqrt(squared(alpha) + square)
+    if jnp.iscomplexobj(x):
+        square = square + alpha.imag * alpha.imag
+    norm = jnp.sqrt(alpha.real * alpha.real + square)
     beta = jnp.where(1 / alpha.real < 0, norm, -norm)  # -0.0 is negative
-    still = (square == 0) & (alpha.imag == 0) if jnp.iscomplexobj(x) else square == 0
+    still = square == 0
     v = jnp.where(rows == k, 1.0, over(tail, jnp.where(still, 1.0, alpha - beta)))
     return v, jnp.where(still, 0.0, by_part(lambda x: x / jnp.where(still, 1.0, beta), beta - alpha))
 

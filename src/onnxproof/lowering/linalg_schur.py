@@ -145,18 +145,22 @@ def _sweep(h: Array, z: Array, end: Array, other_shifts: Array) -> tuple[Array, 
 
 
 def _first_column(h: Array, start: Array, end: Array, other_shifts: Array) -> Array:
-    """The first column of (H - s1)(H - s2), up to a factor, for the eigenvalues s1, s2 of the block's last corner."""
+    """The first column of (H - s1)(H - s2), up to a factor, for the eigenvalues s1, s2 of the block's last corner.
+
+    It is made of differences of the diagonal, which stay exact where eigenvalues lie close to each other.
+    """
     rows, element = indices(h), partial(_element, h)
     low, lower = element(end, end - 1), element(end - 1, end - 2)
-    trace = element(end - 1, end - 1) + element(end, end)
-    det = element(end - 1, end - 1) * element(end, end) - element(end - 1, end) * low
+    last, before, product = element(end, end), element(end - 1, end - 1), element(end - 1, end) * low
     size = jnp.abs(low) + jnp.abs(lower)
-    trace = jnp.where(other_shifts, 1.5 * size, trace)
-    det = jnp.where(other_shifts, size * size, det)
+    before = jnp.where(other_shifts, last, before)
+    aside = jnp.where(other_shifts, 0.75 * size, 0.0)
+    product = jnp.where(other_shifts, -0.4375 * size * size, product)
     next_ = start + 1
     corner, under = element(start, start), element(next_, start)
-    top = (corner * (corner - trace) + det) / under + element(start, next_)
-    middle = corner + element(next_, next_) - trace
+    last, before = last - corner + aside, before - corner + aside
+    top = (last * before - product) / under + element(start, next_)
+    middle = element(next_, next_) - corner - last - before
     values = zip((start, next_, start + 2), (top, middle, element(start + 2, next_)), strict=True)
     return sum(jnp.where(rows == row, value, 0.0) for row, value in values)
 
