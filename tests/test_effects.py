@@ -55,12 +55,29 @@ def checking_in_loop(x: Any) -> Any:
     return lax.fori_loop(0, 3, lambda i, c: eqx.error_if(c * 2, c[0] > 1e6, "too large"), x)
 
 
+def checking_with_messages(x: Any) -> Any:
+    return eqx.branched_error_if(x, x.sum() > 1e6, jnp.int32(x[0] > 0), ["too large", "too bright"]) * 2
+
+
 def calling_back(x: Any) -> Any:
     return jax.pure_callback(lambda v: np.asarray(v), X, x)
 
 
 def choosing_a_callback(x: Any) -> Any:
     return lax.cond(x.sum() > 0, lambda v: calling_back(v), lambda v: v, x)
+
+
+def looking_up_in_a_callback(x: Any) -> Any:
+    index = jnp.int32(x[0])
+    return lax.cond(x.sum() > 0, lambda: jax.pure_callback(lambda i: np.full(3, i), X, index), lambda: x)
+
+
+def computing_beside_a_callback(x: Any) -> Any:
+    def other() -> Any:
+        first = jax.pure_callback(lambda i: np.full(3, i), X, jnp.int32(x[0]))
+        return jax.pure_callback(lambda v, i: v, X, first, jnp.int32(x[1]))
+
+    return lax.cond(x.sum() > 0, other, lambda: x * 2)
 
 
 def writing(x: Any) -> Any:
@@ -81,14 +98,23 @@ def test_debug_output(fn: Any) -> None:
     _same(fn, ("debug",))
 
 
-@pytest.mark.parametrize("fn", [checking, checking_pytree, checking_in_loop])
+@pytest.mark.parametrize("fn", [checking, checking_pytree, checking_in_loop, checking_with_messages])
 def test_checks(fn: Any) -> None:
     with pytest.raises(EffectfulProgram, match=r'test_effects\.py:\d+ .*\n.*"checks"'):
         to_onnx(fn, [X], drop_effects=("debug",))
     _same(fn, ("checks",))
 
 
-@pytest.mark.parametrize("fn", [calling_back, choosing_a_callback, writing])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        calling_back,
+        choosing_a_callback,
+        looking_up_in_a_callback,
+        computing_beside_a_callback,
+        writing,
+    ],
+)
 def test_what_is_never_left_out(fn: Any) -> None:
     with pytest.raises(EffectfulProgram, match=r"test_effects\.py:\d+"):
         to_onnx(fn, [X], drop_effects=("debug", "checks"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from jax.extend import core as jex_core
 
 from onnxproof.capture.jaxprs import open_jaxpr
@@ -35,22 +37,54 @@ def refusal(eqn: Any, site: Any) -> EffectfulProgram:
     )
 
 
-def fails(closed: Any) -> bool:
-    """Whether a branch gives only what callbacks on constants return: a failed check of values ends there.
+def passing_branch(branches: Sequence[Any]) -> Any | None:
+    """The branch of a ``cond`` that gives the checked values, when every other one reports a failed check.
 
-    Such a check is a ``cond`` between this branch and one that gives the checked values, as Equinox's
-    ``error_if`` makes it.
+    So Equinox's ``error_if`` is made. A branch fails when it gives only what callbacks return. Those read
+    nothing but constants, or the number of a message: then one callback raises and another stands in for its
+    results where raising is not possible, and the passing branch gives operands of its own and nothing else.
     """
+    failing = [_failing(b) for b in branches]
+    passing = [b for b, reads in zip(branches, failing, strict=True) if reads is None]
+    if len(passing) != 1 or len(branches) == 1:
+        return None
+    read = set().union(*(reads for reads in failing if reads is not None))
+    if read:
+        jaxpr, _ = open_jaxpr(passing[0])
+        given = {v for i, v in enumerate(jaxpr.invars) if i not in read}
+        if jaxpr.eqns or any(v not in given for v in jaxpr.outvars if not isinstance(v, jex_core.Literal)):
+            return None
+    return passing[0]
+
+
+def _failing(closed: Any) -> set[int] | None:
+    """The operands that a branch which only reports a failed check reads, or None where it does more."""
     jaxpr, _ = open_jaxpr(closed)
+    operands = {v: i for i, v in enumerate(jaxpr.invars) if is_message(v.aval)}
     made: set[Any] = set()
+    read: set[int] = set()
+    last: set[Any] = set()
+    second = False  # a callback after the first, which takes what the one before it gave
     for eqn in jaxpr.eqns:
-        if not all(isinstance(v, jex_core.Literal) or v in made for v in eqn.invars):
-            return False
-        if eqn.primitive.name != _CALLBACK and not eqn.invars:
-            return False
+        atoms = [v for v in eqn.invars if not isinstance(v, jex_core.Literal)]
+        taken = {operands[v] for v in atoms if v in operands}
+        if len(taken) < sum(v not in made for v in set(atoms)):
+            return None
+        if eqn.primitive.name == _CALLBACK:
+            second, last = bool(last) and last <= set(atoms), set(eqn.outvars)
+            read |= taken
+        elif not eqn.invars or taken:
+            return None
         made.update(eqn.outvars)
-    called = any(e.primitive.name == _CALLBACK for e in jaxpr.eqns)
-    return called and all(not isinstance(v, jex_core.Literal) and v in made for v in jaxpr.outvars)
+    results = [v for v in jaxpr.outvars if not isinstance(v, jex_core.Literal)]
+    if not last or len(results) < len(jaxpr.outvars) or not made.issuperset(results) or (read and not second):
+        return None
+    return read
+
+
+def is_message(aval: Any) -> bool:
+    """Whether a value may be the number of the message of a check: one integer."""
+    return aval.shape == () and aval.dtype == np.int32
 
 
 def refuse_callbacks(program: Program) -> None:
@@ -61,7 +95,7 @@ def refuse_callbacks(program: Program) -> None:
     """
     for eqn in program.walk():
         if eqn.primitive == _CALLBACK:
-            check = all(isinstance(a, Lit) for a in eqn.inputs)
+            check = all(isinstance(a, Lit) or is_message(a.aval) for a in eqn.inputs)
             raise EffectfulProgram(
                 "the program calls back into Python (pure_callback), which a graph can't",
                 site=eqn.site,
