@@ -436,3 +436,18 @@ def test_passes_are_linear() -> None:
     chain(10)
     short, long = chain(60), chain(480)
     assert long < 8 * short * 3
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+@pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0)], ids=str)
+def test_products_of_transposed_16_bit_values(dtype: Any, perm: tuple[int, ...]) -> None:
+    """ONNX Runtime dies of a cast between such a transpose and its product, whoever put it there."""
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 5, 4)), dtype)
+    w = jnp.asarray(np.random.default_rng(1).normal(size=(np.shape(x)[perm[-1]], 2)), dtype)
+    model = to_onnx(lambda x: x.transpose(perm) @ w, [x])
+    order = [node.op_type for node in model.graph.node]
+    assert order.index("Cast") < order.index("Transpose") < order.index("MatMul")
+    (got,) = run(session(model), [x])
+    assert_same(got, np.asarray(x.transpose(perm) @ w), 2e-2, 2e-2)
+    kept = to_onnx(lambda x: x.transpose(perm) @ w, [x.astype(jnp.float32)])
+    assert ops(kept)["Cast"] == 0

@@ -14,6 +14,7 @@ from onnxproof.passes.layout import arrange_layout
 from onnxproof.passes.legalize import legalize
 from onnxproof.passes.names import assign_names
 from onnxproof.passes.pointwise import multiply_pointwise
+from onnxproof.passes.widen_transposed import widen_transposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ PIPELINE: Sequence[Pass] = (
     multiply_pointwise,  # after contraction: biases are where they end up
     remove_dead,  # rewrites leave what they replaced
     legalize,  # after whatever chooses operators: what it leaves, the target runs
+    widen_transposed,  # after legalization, which puts casts after transposes
+    remove_dead,  # transposes that only such products read
     assign_names,  # last: names say what the finished graph holds
 )
 
