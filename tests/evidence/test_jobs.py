@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -124,3 +125,24 @@ def test_command(tmp_path: Path) -> None:
     unknown = CliRunner().invoke(app, [*given, "threads", "--force"])
     assert unknown.exit_code == 1
     assert "no executor 'threads'" in unknown.output
+
+
+def test_verify_command(tmp_path: Path) -> None:
+    """A bundle and a model in jobs: the outcomes are those of one run after the other."""
+    run_profile(profile(), tmp_path)
+    folder = tmp_path / "affine-fp32"
+    plain = CliRunner().invoke(app, ["verify", str(folder), "--json"])
+    jobs = CliRunner().invoke(app, ["verify", str(folder), "--json", "--executor", "processes:2"])
+    assert (plain.exit_code, jobs.exit_code) == (0, 0), jobs.output
+    one, other = (json.loads(done.stdout) for done in (plain, jobs))
+    assert validate_record(other) == []
+    assert [c["outcome"] for c in other["input_cases"]] == [c["outcome"] for c in one["input_cases"]]
+    (folder / "trace.json").write_bytes(b"{}")
+    changed = CliRunner().invoke(app, ["verify", str(folder), "--executor", "processes:2"])
+    assert changed.exit_code == 14
+    given = ["verify", str(folder / "model.onnx"), "--executor", "processes:1"]
+    assert CliRunner().invoke(app, given).exit_code == 2
+    model = CliRunner().invoke(app, [*given, "--bundle", str(tmp_path / "kept"), "--json"])
+    assert model.exit_code == 0, model.output
+    assert json.loads(model.stdout)["level"] == "executed"
+    assert CliRunner().invoke(app, ["verify", str(tmp_path / "kept")]).exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from distributed import Client, LocalCluster
+from typer.testing import CliRunner
 
+from onnxproof.cli.app import app
 from onnxproof.errors import ConformanceError
-from onnxproof.evidence import validate_report, verify_artifacts
+from onnxproof.evidence import run_profile, validate_record, validate_report, verify_artifacts
 from onnxproof.evidence.jobs import pool, run_profiles
 from onnxproof.evidence.profile import ProfileCase, RuntimeSpec
 from tests.evidence.faulty import ORT, profile
@@ -77,6 +80,17 @@ def test_killed_worker_loses_nothing(tmp_path: Path, address: str) -> None:
     ran = [p.name.partition("-")[0] for p in marks.iterdir()]
     assert len(ran) > 2 * CASES * 2  # every case twice (once warm), and the one that was lost once more
     assert len(set(ran)) >= 2
+
+
+def test_verify_command(tmp_path: Path, address: str) -> None:
+    """A bundle is run again by the workers of a cluster."""
+    run_profile(profile(), tmp_path)
+    arguments = ["verify", str(tmp_path / "affine-fp32"), "--executor", f"dask:{address}", "--json"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    assert validate_record(record) == []
+    assert record["level"] == "executed"
 
 
 def test_no_scheduler() -> None:

@@ -225,7 +225,9 @@ def verify(
     runtime: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="A runtime for a model: onnxruntime, openvino, tract.", show_default=False
+            metavar="NAME",
+            help="A runtime for a model: onnxruntime, onnxruntime-cuda, openvino, tract.",
+            show_default=False,
         ),
     ] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")] = None,
@@ -252,6 +254,14 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Run the evidence of a bundle again, or make some for a model."""
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="processes[:N]|dask:ADDRESS",
+            help="Run runtimes and cases as jobs, here or on a Dask cluster. Default: one after the other.",
+            show_default=False,
+        ),
+    ] = None,
     with reporting(debug):
         from onnxproof.cli.sign import check
         from onnxproof.cli.verify import Options, run
@@ -271,6 +281,7 @@ def verify(
             )
         )
 
+                executor=executor,
 
 @app.command()
 def report(

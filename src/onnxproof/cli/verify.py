@@ -6,7 +6,8 @@ import ast
 import json
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from onnxproof.errors import InputSpecError
 
 if TYPE_CHECKING:
     from onnxproof.evidence import Record
+    from onnxproof.evidence.conform import Hearing
     from onnxproof.evidence.record import Port
 
 SIZES = (1, 2, 3)  # of every symbolic dimension, one case each
@@ -35,6 +37,7 @@ class Options:
     report: Path | None
     bundle: Path | None
     force: bool
+    executor: str | None
     as_json: bool
 
 
@@ -42,8 +45,13 @@ def run(options: Options) -> None:
     """Verify, print, and exit with the class of the failure."""
     from onnxproof.evidence import save_report, summary_lines
 
-    with progress(f"verifying {options.target}"):
-        record = _bundle(options) if options.target.is_dir() else _model(options)
+    is_bundle = options.target.is_dir()
+    if options.executor is not None and not is_bundle and options.bundle is None:
+        raise typer.BadParameter(
+            "jobs find the model in a folder: give --bundle FOLDER", param_hint="--executor"
+        )
+    with progress(f"verifying {options.target}"), _hearing(options.executor) as hear:
+        record = _bundle(options, hear) if is_bundle else _model(options, hear)
     if options.report is not None:
         save_report([record], options.report)
     if options.as_json:
@@ -54,7 +62,21 @@ def run(options: Options) -> None:
         raise typer.Exit(record.exit_code)
 
 
-def _bundle(options: Options) -> Record:
+@contextmanager
+def _hearing(executor: str | None) -> Iterator[Hearing]:
+    """What does load and parity: this process, or jobs."""
+    from onnxproof.evidence import court
+
+    if executor is None:
+        yield court.hear
+        return
+    from onnxproof.evidence import jobs
+
+    with jobs.pool(executor) as where:
+        yield jobs.hearing(where)
+
+
+def _bundle(options: Options, hear: Hearing) -> Record:
     """Run load and parity of the bundle again; the record in it is left as it is."""
     from onnxproof.evidence.conform import execute_in, read_bundle
 
@@ -64,10 +86,10 @@ def _bundle(options: Options) -> Record:
     record = read_bundle(options.target)
     if record.stages.check.status != "passed":
         return record
-    return execute_in(record, options.target, {})
+    return execute_in(record, options.target, {}, hear)
 
 
-def _model(options: Options) -> Record:
+def _model(options: Options, hear: Hearing) -> Record:
     from onnxproof.evidence import verify
     from onnxproof.evidence.model import parsed, unchecked
 
@@ -83,6 +105,7 @@ def _model(options: Options) -> Record:
         atol=options.atol,
         bundle_path=options.bundle,
         force=options.force,
+        hear=hear,
     )
 
 

@@ -17,7 +17,7 @@ from onnxproof.evidence.profile import Profile, load
 from onnxproof.evidence.record import REPORT_FORMAT, STAGES, FeedForwardConfig, Record, Report
 from onnxproof.evidence.references.subject import Subject
 from onnxproof.evidence.runtimes.process import RuntimeProcess
-from onnxproof.evidence.source import base_versions, host, source
+from onnxproof.evidence.source import base_versions, source
 from onnxproof.evidence.stages import EXPORTER_PACKAGES, RUNTIME_PACKAGES, Draft
 from onnxproof.evidence.strict_json import pretty
 from onnxproof.evidence.validate import RecordLike, read_record
@@ -105,15 +105,19 @@ def execute(record: RecordLike, folder: Place, *, adapters: Adapters | None = No
     return execute_in(found, Path(folder) / found.artifacts.directory, adapters or {}).as_dict()
 
 
-def execute_in(record: Record, folder: Path, adapters: Adapters) -> Record:
-    """:func:`execute` of a valid record whose bundle is ``folder``, whatever that is called."""
+def execute_in(record: Record, folder: Path, adapters: Adapters, hear: Hearing = court.hear) -> Record:
+    """:func:`execute` of a valid record whose bundle is ``folder``, whatever that is called.
+
+    Args:
+        hear: what does load and parity, where that is not done here.
+    """
     if record.stages.check.status != "passed":
         raise ConformanceError(
             f"{record.profile!r} failed with {record.failure} before there was anything to run"
         )
     workers = court.processes(record, adapters)
     detail = record.stages.dependencies.detail or {}
-    again = court.hear(record, folder, workers)
+    again = hear(record, folder, workers)
     runtimes = {
         RUNTIME_PACKAGES.get(run.runtime.name, run.runtime.name): run.runtime.version
         for run in court.runs_of(again)
@@ -124,7 +128,6 @@ def execute_in(record: Record, folder: Path, adapters: Adapters) -> Record:
         again.model_copy(
             update={
                 "versions": {**again.versions, **runtimes, **base_versions()},
-                "host": host(),
                 "stages": again.stages.model_copy(update={"dependencies": dependencies}),
             }
         )

@@ -29,6 +29,7 @@ from onnxproof.evidence.record import (
 )
 from onnxproof.evidence.runtimes.process import RuntimeProcess
 from onnxproof.evidence.runtimes.worker import ADAPTERS
+from onnxproof.evidence.source import host
 from onnxproof.evidence.stages import NOT_LOADED
 from onnxproof.evidence.tensors import Array, decode
 
@@ -71,9 +72,10 @@ def runs_of(record: Record) -> list[Run]:
 
 
 def hear(record: Record, folder: Path, workers: Sequence[RuntimeProcess]) -> Record:
-    """Run load and parity of a bundle whose first three stages passed; the record with what came of them."""
+    """Run load and parity here, of a bundle whose first three stages passed; the record with what came of them."""
+    record = record.model_copy(update={"host": host()})
     problems = bundle.problems_of_files(folder, record.artifacts)
-    runs = [_cleared(run) for run in runs_of(record)]
+    runs = [cleared(run) for run in runs_of(record)]
     if problems:
         return concluded(record, runs, problems, ran=False)
     with ExitStack() as stack:
@@ -92,7 +94,8 @@ def hear(record: Record, folder: Path, workers: Sequence[RuntimeProcess]) -> Rec
     return concluded(record, heard, [], ran=True)
 
 
-def _cleared(run: Run) -> Run:
+def cleared(run: Run) -> Run:
+    """A run as it is before anything was loaded."""
     cases = [
         case.model_copy(
             update={

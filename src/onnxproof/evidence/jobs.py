@@ -24,6 +24,7 @@ from onnxproof.evidence import bundle, court
 from onnxproof.evidence.conform import Adapters, Place, refuse_existing, report_of, run_profile
 from onnxproof.evidence.profile import Profile, load
 from onnxproof.evidence.record import Host, Record, Run
+from onnxproof.evidence.runtimes.process import RuntimeProcess
 from onnxproof.evidence.source import host
 from onnxproof.evidence.validate import read_record
 
@@ -153,6 +154,17 @@ def run_profiles(
     return report_of([read_record(finished.get(r.profile, r)) for r in drafts]).as_dict()
 
 
+def hearing(where: Pool, *, adapters: Adapters | None = None, group: int = GROUP) -> Hearing:
+    """Load and parity in jobs, for calls that take what does it."""
+
+    def hear(record: Record, folder: Path, workers: Sequence[RuntimeProcess]) -> Record:
+        for worker in workers:
+            worker.stop()
+        return hear_all([(record, folder.resolve())], where, dict(adapters or {}), group)[0]
+
+    return hear
+
+
 def hear_all(
     bundles: Sequence[tuple[Record, Path]], where: Pool, adapters: Adapters, group: int = GROUP
 ) -> list[Record]:
@@ -222,13 +234,14 @@ def _merged(record: Record, parts: Sequence[Sequence[Record]]) -> Record:
     flat = [part for of_run in parts for part in of_run]
     details = [p.stages.load.detail for p in flat]
     problems = list(dict.fromkeys(x for d in details if d is not None for x in d.problems))
-    runs = [_run(run, of_run) for run, of_run in zip(court.runs_of(record), parts, strict=True)]
+    before = [court.cleared(run) for run in court.runs_of(record)]
+    runs = [_run(run, of_run) for run, of_run in zip(before, parts, strict=True)]
     ran = not problems and all(run.execution.load == "loaded" for run in runs)
     if not ran:
-        cleared = zip(court.runs_of(record), runs, strict=True)
-        runs = [new.model_copy(update={"input_cases": old.input_cases}) for old, new in cleared]
+        pairs = zip(before, runs, strict=True)
+        runs = [new.model_copy(update={"input_cases": old.input_cases}) for old, new in pairs]
     if problems:
-        runs = court.runs_of(record)
+        runs = before
     return court.concluded(record, runs, problems, ran=ran)
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from onnxproof.errors import ArtifactError, InputSpecError
-from onnxproof.evidence import bundle
+from onnxproof.evidence import bundle, court
 from onnxproof.evidence.compare import DEFAULT_TOLERANCE
-from onnxproof.evidence.conform import Adapters, perform, refuse_existing
+from onnxproof.evidence.conform import Adapters, Hearing, perform, refuse_existing
 from onnxproof.evidence.files import UnsafePath, safe_parts
 from onnxproof.evidence.profile import AD_HOC, Profile, ProfileCase, RuntimeSpec
 from onnxproof.evidence.record import CallableConfig, Exporter, Policy, Record, Tolerances
@@ -171,6 +171,7 @@ def verify(
     adapters: Adapters | None = None,
     exporter: Exporter = GIVEN,
     opset: int | None = None,
+    hear: Hearing = court.hear,
 ) -> Record:
     """Prove, by running, that ``model`` computes what ``fn`` computes, and record how that went.
 
@@ -187,6 +188,7 @@ def verify(
         bundle_path: a folder for the bundle; without one only the record is left.
         force: replace a bundle that is there.
         exporter, opset: who wrote the file, and the opset that was asked for, as far as the caller knows.
+        hear: what does load and parity, where that is not done here: see :func:`onnxproof.evidence.jobs.hearing`.
 
     Raises:
         InputSpecError: the inputs don't fit the file, or a runtime is unknown.
@@ -228,9 +230,9 @@ def verify(
     if bundle_path is not None:
         target = Path(bundle_path)
         refuse_existing(target, force)
-        return _run(profile, target, subject, source_revision, adapters)
+        return _run(profile, target, subject, source_revision, adapters, hear)
     with tempfile.TemporaryDirectory() as folder:
-        return _run(profile, Path(folder) / AD_HOC, subject, source_revision, adapters)
+        return _run(profile, Path(folder) / AD_HOC, subject, source_revision, adapters, hear)
 
 
 def place_model(model: Any, path: Path, *, copy: bool) -> None:
@@ -268,9 +270,10 @@ def _run(
     subject: _Given,
     revision: str | None,
     adapters: Adapters | None,
+    hear: Hearing,
 ) -> Record:
     draft = Draft(profile, source(revision), target, directory=target.name)
-    return perform(draft, target, ("onnx",), lambda: subject, adapters or {})
+    return perform(draft, target, ("onnx",), lambda: subject, adapters or {}, hear)
 
 
 def _reference(fn: Any, model: Any, params: Mapping[str, Any] | None, double: bool) -> tuple[Kind, Any]:
