@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -9,32 +10,38 @@ import jax
 
 from onnxproof.capture.jaxprs import open_jaxpr, sub_jaxprs
 
+_LEVELS = 4  # how often an implementation may rest on its own primitive
 _HIGH = "call_hi_primitive"  # a primitive object in a parameter, which expands into ordinary ones
 
 
 class Foreign:
-    """Traces of implementations; what can't be traced is tried once."""
+    """Traces of implementations; what can't be traced at some operands is tried once there."""
 
     def __init__(self) -> None:
         self._refused: set[str] = set()
 
-    def body(self, eqn: Any) -> Any | None:
-        """The traced implementation of the primitive of ``eqn``, when it does not rest on itself."""
+    def body(self, eqn: Any, levels: int = _LEVELS) -> Any | None:
+        """The traced implementation of the primitive of ``eqn``, when it ends.
+
+        It may rest on the same primitive with other parameters, as a solver does that chooses another.
+        """
         prim = eqn.primitive
         high = eqn.params.get("_prim") if prim.name == _HIGH else None
-        label = prim.name if high is None else str(high)
+        avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+        label = f"{prim.name if high is None else high} {avals}"
         if label in self._refused:
             return None
-        avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
         run = partial(prim.impl, **eqn.params) if high is None else partial(_expanded, high)
         try:
             traced = jax.make_jaxpr(run)(*avals)
         except Exception:  # whatever another package raises, the primitive is reported as unsupported
             self._refused.add(label)
             return None
-        if prim.name != _HIGH and prim.name in _primitive_names(traced):
-            self._refused.add(label)
-            return None
+        if prim.name != _HIGH:
+            again = [e for e in _equations(traced) if e.primitive is prim]
+            if again and (levels == 0 or any(self.body(e, levels - 1) is None for e in again)):
+                self._refused.add(label)
+                return None
         return traced
 
 
@@ -42,12 +49,10 @@ def _expanded(high: Any, *operands: Any) -> Any:
     return high.expand(*high.in_tree.unflatten(operands))
 
 
-def _primitive_names(closed: Any) -> set[str]:
-    found: set[str] = set()
+def _equations(closed: Any) -> Iterator[Any]:
     stack = [closed]
     while stack:
         jaxpr, _ = open_jaxpr(stack.pop())
         for eqn in jaxpr.eqns:
-            found.add(eqn.primitive.name)
+            yield eqn
             stack.extend(sub_jaxprs(eqn))
-    return found

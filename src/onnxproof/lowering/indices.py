@@ -21,6 +21,7 @@ Interval = tuple[int, int]
 _LARGEST_FOLDED = 65536  # elements
 _DEPTH = 12  # operators that are looked through
 _MOVES = frozenset({"Unsqueeze", "Squeeze", "Reshape", "Expand", "Transpose", "Identity"})
+_BOUNDED = frozenset({"Where", "Concat", "Add", "Sub", "Mul", "Max", "Min", "Clip", "Range", "Mod"})
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -100,6 +101,8 @@ def _interval_of(ctx: Ctx, node: ir.Node, depth: int) -> Interval | None:
         return None
     if op in _MOVES or op in ("Cast", "Slice", "Gather", "GatherElements", "GatherND"):
         return interval(ctx, first, depth)
+    if op not in _BOUNDED:
+        return None
     if op == "Where":
         raw = _wrapped(ctx, node)
         if raw is not None and interval(ctx, raw, depth)[0] >= 0:
