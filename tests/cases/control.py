@@ -164,6 +164,20 @@ def _grad_of_scan(x: Any) -> Any:
 
 _SWITCHED = [[_i32(i), f32(4)] for i in (-1, 0, 1, 2, 3, 4, 7, 2**31 - 1, -(2**31))]
 
+def _square_root(x: Any) -> Any:
+    """By Newton's method."""
+
+    def solve(f: Any, start: Any) -> Any:
+        return lax.fori_loop(0, 20, lambda _, y: y - f(y) / (2 * y), start)
+
+    return lax.custom_root(lambda y: y**2 - x, jnp.ones_like(x), solve, lambda f, y: y / f(1.0))
+
+
+def _kept(x: Any) -> Any:
+    lax.dce_sink(x * 2)
+    return x + 1
+
+
 CASES = [
     Case("scan", _cumulative, [f32(5, 3)], ops=["Scan", "!Loop"]),
     Case("scan_reverse", lambda x: _cumulative(x, True), [f32(5, 3)], ops=["Scan"]),
@@ -285,6 +299,8 @@ def _nested_hoist(x: Any) -> Any:
 CASES += [
     Case("hoist_projections", _projected, [f32(5, 2, 3)], spec=[("T", "B", 3)],
          also=[[f32(1, 1, 3)], [f32(9, 4, 3)]]),
+    Case("custom_root", _square_root, [np.array([0.3, 2, 9], np.float32)]),
+    Case("dce_sink", _kept, [f32(4)]),
     Case("hoist_selective", _selective, [f32(6, 3)], also=[[f32(6, 3, seed=9)]]),
     Case("hoist_matrix_right", _matrix_right, [f32(4, 3, 2)]),
     Case("hoist_batched_dots", _batched_dots, [f32(4, 2, 3, 5)]),

@@ -136,4 +136,5 @@ CASES = [
     Case("polyval_of_arrays", jnp.polyval, [f32(3, 4), f32(4, seed=1)]),
     Case("polyval_wraps", jnp.polyval, [np.array([3, -7, 1], np.int32), whole("int32")]),
     Case("polyval_long", jnp.polyval, [f32(12), f32(9, seed=1)]),
+    Case("log1p_sign_of_zero", lambda x: 1 / jnp.log1p(x), [np.array([-0.0, 0.0, 1e-30], np.float32)]),
 ]

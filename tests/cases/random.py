@@ -151,6 +151,8 @@ CASES = [
     Case("scan_over_keys", _scan_over_keys, [KEY], also=OTHERS),
     Case("while_keys", _while_keys, [KEY], also=OTHERS),
     Case("cond_keys", _cond_keys, [np.bool_(True), KEY], also=[[np.bool_(False), KEY]]),
+    Case("multinomial", jax.random.multinomial, [KEY, np.float32(9), np.array([0.2, 0.5, 0.3, 0], np.float32)]),
+    Case("binomial_certain", jax.random.binomial, [KEY, np.float32(9), np.array([0.5, 1], np.float32)]),
     Case("dropout", _dropout, [KEY, f32(4, 3)], spec=[KEY, ("B", 3)], also=[[KEY, f32(7, 3)]]),
     Case("dropout_constant", lambda x: _dropout(KEY, x), [f32(4, 3)]),
     *(Case(f"generator_{impl}", _generate, [jax.random.key(3, impl=impl)]) for impl in ("rbg", "unsafe_rbg")),

@@ -43,6 +43,7 @@ _CALLS = {
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
     "core_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
     "remat": "jaxpr",
     "remat2": "jaxpr",
     "checkpoint": "jaxpr",
@@ -203,6 +204,8 @@ class Inliner:
             return inputs
         if name in _CALLS:
             return self._call(eqn, inputs, eqns, site)
+        if name == "dce_sink":  # keeps a value from being dropped, and has no result
+            return ()
         special = _SPECIAL.get(name)
         if special is not None:
             return special(self, eqn, inputs, eqns, site)

@@ -1,4 +1,4 @@
-"""Contractions: ``dot_general`` and ``ragged_dot_general``."""
+"""Contractions: ``dot_general``, ``ragged_dot_general``, and products of operands with scales."""
 
 from __future__ import annotations
 
@@ -297,3 +297,47 @@ def _ragged_dot(precision: Any, preferred: Any, x: jax.Array, y: jax.Array, size
         precision=precision,
         preferred_element_type=preferred,
     )
+
+
+@lowers("scaled_matmul")
+def scaled_matmul(
+    ctx: Ctx, x: ir.Value, y: ir.Value, x_scales: ir.Value, y_scales: ir.Value, *, preferred_element_type: Any
+) -> ir.Value:
+    return ctx.jax(partial(_scaled_matmul, preferred_element_type), x, y, x_scales, y_scales)[0]
+
+
+def _scaled_matmul(dtype: Any, *operands: jax.Array) -> jax.Array:
+    """x [b, m, k] times y [b, n, k], each in blocks along k that have a scale of their own, computed in ``dtype``."""
+    x, y, x_scales, y_scales = (operand.astype(dtype) for operand in operands)
+    scaled = []
+    for values, scales in ((x, x_scales), (y, y_scales)):
+        blocks = values.reshape(*scales.shape, values.shape[2] // scales.shape[2]) * scales[..., None]
+        scaled.append(blocks.reshape(values.shape))
+    return jax.lax.dot_general(*scaled, (((2,), (2,)), ((0,), (0,))), preferred_element_type=dtype)
+
+
+@lowers("scaled_dot")
+def scaled_dot(
+    ctx: Ctx,
+    x: ir.Value,
+    y: ir.Value,
+    x_scales: ir.Value,
+    y_scales: ir.Value,
+    *,
+    dimension_numbers: Any,
+    preferred_element_type: Any,
+) -> ir.Value:
+    fn = partial(_scaled_dot, dimension_numbers, preferred_element_type)
+    return ctx.jax(fn, x, y, x_scales, y_scales)[0]
+
+
+def _scaled_dot(
+    numbers: Any, preferred: Any, x: jax.Array, y: jax.Array, x_scales: jax.Array, y_scales: jax.Array
+) -> jax.Array:
+    """``dot_general`` of operands in bfloat16, which have a scale for each block along the axes of the sum."""
+    scaled = []
+    for values, scales, axes in ((x, x_scales, numbers[0][0]), (y, y_scales, numbers[0][1])):
+        for axis in axes:
+            scales = jnp.repeat(scales, values.shape[axis] // scales.shape[axis], axis)
+        scaled.append(values.astype(jnp.bfloat16) * scales.astype(jnp.bfloat16))
+    return jax.lax.dot_general(*scaled, numbers, preferred_element_type=preferred)

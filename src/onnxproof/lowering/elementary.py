@@ -71,7 +71,8 @@ def log1p_of(x: Num) -> Num:
     u = 1 + x
     # Clipped so that the correction is 0, not NaN, at u = 0 and u = inf.
     v = u.clip(float(info.tiny), float(info.max))
-    return u.do("Log") + (x - (v - 1)) / v
+    # Subtracted from 0 so that log1p(-0.0) is -0.0: -0.0 + 0.0 would be 0.0.
+    return (x - (v - 1)) / v - (0 - u.do("Log"))
 
 
 @lowers("expm1", accuracy=ANY)

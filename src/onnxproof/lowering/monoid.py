@@ -10,11 +10,11 @@ from onnxproof.capture.program import Atom, Eqn, Lit, Program, Shape, Var
 NAMED: Final = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
 # Primitives whose rule on arrays is their rule on scalars, element by element.
 _ELEMENTWISE: Final = frozenset(
-    """abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp
-    convert_element_type copy cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
-    integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or pow
-    reduce_precision rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical
-    sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
+    """abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+    convert_element_type copy cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor floor_divide ge gt
+    integer_pow is_finite le lgamma log log1p log2 logistic lt max min mul mulhi ne neg nextafter not
+    one_minus_square or polynomial population_count pow reduce_precision rem round rsqrt select_n shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
 )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
 from onnxproof.capture import dims
 from onnxproof.capture.program import Dim, Program, Shape, SymDim
+from onnxproof.lowering.apply import apply_at
 from onnxproof.lowering.emit import BOOL, I64, Ctx
 from onnxproof.lowering.indices import evaluate
 from onnxproof.lowering.regions import (
@@ -118,11 +121,6 @@ def _rule(name: str) -> Rule:
     ) -> ir.Value:
         if mode.name not in ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"):
             raise ctx.unsupported(f"mode {mode.name.lower()}")
-        if name == "scatter" and not _replaces(update_jaxpr):
-            raise ctx.unsupported(
-                "a function of the old value (.at[...].apply)",
-                way_out="Gather the values, apply the function and set them: x.at[i].set(f(x[i])).",
-            )
         numbers = dimension_numbers
         form = _Scatter(
             ctx.ins[0].shape,
@@ -136,6 +134,9 @@ def _rule(name: str) -> Rule:
         )
         if 0 in form.shape or 0 in form.update:
             return x
+        if name == "scatter" and update_jaxpr is not None and not _replaces(update_jaxpr):
+            single = unique_indices or all(form.starts[i] == 1 for i in form.batch)
+            return apply_at(ctx, x, indices, update, update_jaxpr, partial(_times, numbers, mode), single)
         # XLA drops what is out of range also where that is promised not to happen.
         writer = _Writer(ctx, form, name, check=mode.name != "CLIP")
         if all(form.starts[i] == 1 for i in form.batch):
@@ -153,9 +154,15 @@ def _ints(values: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(v) for v in values)
 
 
-def _replaces(update: Program | None) -> bool:
+def _replaces(update: Program) -> bool:
     """Whether a new value takes the place of the old one as it is."""
-    return update is None or (not update.eqns and update.outputs[0] is update.inputs[1])
+    return not update.eqns and update.outputs[0] is update.inputs[1]
+
+
+def _times(numbers: Any, mode: Any, x: jax.Array, indices: jax.Array, update: jax.Array) -> jax.Array:
+    """How often each element of x is written."""
+    ones = jnp.ones(update.shape, jnp.int32)
+    return jax.lax.scatter_add(jnp.zeros(x.shape, jnp.int32), indices, ones, numbers, mode=mode)
 
 
 @dataclass(frozen=True)
