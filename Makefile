@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo gallery test test-torch test-dask test-sign lint format typecheck bench lock clean
+.PHONY: help setup demo gallery test test-torch test-dask test-sign corpus accuracy lint format typecheck bench coverage lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,10 +22,13 @@ help:
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
 	@echo "make test-dask  a cluster of two workers, one of which is killed, in an environment of its own"
 	@echo "make test-sign  signatures, in an environment of their own"
+	@echo "make corpus     all of JAX's own cases for its primitives, in ONNX Runtime"
+	@echo "make accuracy   the errors of these cases beside JAX's: writes docs/accuracy.md"
 	@echo "make lint       ruff, import contracts"
 	@echo "make format     rewrite the code as ruff formats it"
 	@echo "make typecheck  mypy --strict"
 	@echo "make bench      measure export and inference, beside jax2onnx"
+	@echo "make coverage   try every public function of JAX, and write docs/coverage.md"
 	@echo "make lock       write requirements/ anew, for this Python"
 	@echo "make clean      remove what the commands above made"
 
@@ -76,6 +79,13 @@ test-sign:
 	@$(SIGN_VENV)/bin/python -c 'import model_signing, OpenSSL' 2>/dev/null || $(SIGN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "model-signing>=1.1,<2" "pyopenssl>=24"
 	$(SIGN_VENV)/bin/python -m pytest tests/evidence_sign $(ARGS)
 
+# `make test` runs a sample of these.
+corpus: setup
+	$(BIN)/python -m pytest tests/primitives --whole-corpus -n $(WORKERS) $(ARGS)
+
+accuracy: setup
+	$(BIN)/python -m tests.primitives.report --jobs $(WORKERS) $(ARGS)
+
 lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -93,6 +103,10 @@ bench:
 	@$(MAKE) --no-print-directory setup VENV=.venv-bench
 	@.venv-bench/bin/python -c 'import jax2onnx' 2>/dev/null || .venv-bench/bin/python -m pip install --quiet jax2onnx
 	.venv-bench/bin/python -m benchmarks.export $(ARGS)
+
+# The page is about the newest JAX, which needs Python 3.12: make coverage PYTHON=python3.12 VENV=.venv-3.12
+coverage: setup
+	$(BIN)/python -m tests.sweep.generate
 
 lock:
 	$(PYTHON) scripts/lock.py

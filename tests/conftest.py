@@ -15,3 +15,4 @@ pytest_plugins = ["pytester"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutations", type=int, default=200, help="how many mutations of each kind to try")
+    parser.addoption("--whole-corpus", action="store_true", help="run all of JAX's own cases, not a sample")

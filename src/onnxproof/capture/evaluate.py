@@ -164,7 +164,7 @@ class Evaluator:
                 return [lax.broadcasted_iota(self.dim(p["dtype"]), shape, p["dimension"])]
             case "scatter-add" | "scatter-sub" | "scatter-mul" | "scatter-min" | "scatter-max":
                 return [self.scatter(eqn, operands)]
-            case "reduce":
+            case "reduce" | "reduce_window":
                 return self.reduce(eqn, operands, values)
             case "mul":
                 return [jnp.multiply(*self.broadcast(operands, shape))]
@@ -218,8 +218,11 @@ class Evaluator:
         def step(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(self.body(p["jaxpr"], values, *left, *right))
 
-        out = lax.reduce(tuple(operands[:half]), tuple(operands[half:]), step, p["dimensions"])
-        return list(out)
+        arrays, start = tuple(operands[:half]), tuple(operands[half:])
+        if eqn.primitive == "reduce":
+            return list(lax.reduce(arrays, start, step, p["dimensions"]))
+        window = {k: self.dim(v) for k, v in p.items() if k not in ("jaxpr", "consts")}
+        return list(lax.reduce_window(arrays, start, step, **window))
 
     def bind(self, eqn: Eqn, operands: list[Any]) -> Sequence[Any]:
         primitive = _primitives().get(eqn.primitive)
