@@ -85,6 +85,7 @@ CASES = [
     Case("layer_norm", layer_norm, [ROWS], ops=["LayerNormalization"], rtol=1e-5, atol=2e-3),
     Case("layer_norm_finite", layer_norm, [FINITE[:3]], ops=["LayerNormalization"]),
     Case("layer_norm_fast", partial(layer_norm, fast=True), [FINITE[:3]], rtol=1e-4, atol=1e-3),
+    Case("layer_norm_f64", layer_norm, [1e-4 * ROWS[:3].astype(np.float64)], x64=True, rtol=1e-13, atol=1e-13, ops=["!LayerNormalization"]),
     Case("layer_norm_first_axis", lambda x: layer_norm(x, axis=0), [f32(8, 8)], ops=["!LayerNormalization"]),
     Case("rms_norm", rms_norm, [ROWS], ops=["RMSNormalization"]),
     Case("rms_norm_opset22", rms_norm, [ROWS], options={"opset": 22}, ops=["!RMSNormalization"]),

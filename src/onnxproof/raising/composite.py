@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
+
 from onnxproof.capture.program import Atom, Aval, Eqn, Lit, Program, Var
 from onnxproof.capture.simplify import drop_dead, map_bodies
 from onnxproof.capture.trace import program_of
@@ -95,14 +97,18 @@ def keep(operands: Sequence[Atom], params: Params) -> tuple[Sequence[Atom], Para
 
 
 def literal_scalars(*names: str) -> Bind:
-    """Bind the last operands, which have to be literal scalars, as float parameters of these names."""
+    """Bind the last operands, which have to be literal scalars, as float parameters of these names.
+
+    An attribute of ONNX is float32: a float64 that it can't hold stays an operand.
+    """
 
     def bind(operands: Sequence[Atom], params: Params) -> tuple[Sequence[Atom], Params] | None:
         split = len(operands) - len(names)
-        values = operands[split:]
-        if not all(isinstance(v, Lit) and v.value.ndim == 0 for v in values):
+        values = [v for v in operands[split:] if isinstance(v, Lit) and v.value.ndim == 0]
+        exact = all(v.value.dtype != np.float64 or np.float32(v.value) == v.value for v in values)
+        if len(values) < len(names) or not exact:
             return None
-        scalars = {n: float(v.value) for n, v in zip(names, values, strict=True) if isinstance(v, Lit)}
+        scalars = {n: float(v.value) for n, v in zip(names, values, strict=True)}
         return operands[:split], {**params, **scalars}
 
     return bind
