@@ -195,7 +195,7 @@ CASES = [
     Case("eig_defective_40", _eig, [jordan(40)], x64=True, also=[[jordan(40).T]]),
     Case("eig_real_defective_40", _eig, [jordan(40, 2).real], x64=True, also=[[near(40, 1e-12)]]),
     *(Case(f"eig_extremes_{size:.0e}_{a.dtype}", partial(_eig, size=size), [a * size], x64=True)
-      for size in (1e200, 1e-200) for a in (c128(4, 4), f64(4, 4))),
+      for size in (1e130, 1e-130) for a in (c128(4, 4), f64(4, 4))),
     *(Case(f"eig_{left}_{right}", lambda a, vl=left, vr=right: tuple(
         jnp.abs(x) if i else _powers(x) for i, x in enumerate(lax.linalg.eig(
             a, compute_left_eigenvectors=vl, compute_right_eigenvectors=vr))), [np.diag([1, 2j, 3]).astype(C64)])
