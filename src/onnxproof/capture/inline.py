@@ -351,10 +351,9 @@ class Inliner:
         if isinstance(index, Lit):
             chosen = branches[min(max(int(index.value), 0), len(branches) - 1)]
             return self._inline_closed(chosen, operands, eqns, site)
-        passing = [b for b in branches if not effects.fails(b)]
-        if "checks" in self._drop and len(branches) > len(passing) == 1:
+        if "checks" in self._drop and (passing := effects.passing_branch(branches)) is not None:
             self.dropped.append(f"a check at {site}" if site.line else "a check")
-            return self._inline_closed(passing[0], operands, eqns, site)
+            return self._inline_closed(passing, operands, eqns, site)
         bodies = tuple(self._body(b, 0, operands, site) for b in branches)
         return self._emit("cond", (index,), eqn.outvars, {"branches": bodies}, eqns, site)
 
