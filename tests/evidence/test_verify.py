@@ -14,7 +14,7 @@ from onnx import helper
 
 from onnxproof import to_onnx
 from onnxproof.errors import InputSpecError
-from onnxproof.evidence import Record, execute, validate_record, verify
+from onnxproof.evidence import Record, execute, summary_lines, validate_record, verify
 from onnxproof.evidence.proof import Recorded
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -244,6 +244,19 @@ def test_missing_runtime(name: str) -> None:
         record = verify(None, to_onnx(lambda x: x + 1, [(2,)]), [X[0, :2]], runtimes=["onnxruntime", name])
         assert validate_record(record) == []
         assert (record.failure, record.exit_code) == ("missing-dependency", 10)
+
+
+def test_cuda_is_a_dependency() -> None:
+    """Where there is no CUDA the run fails before anything is exported, and says what is missing."""
+    import onnxruntime
+
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        model = to_onnx(lambda x: x + 1, [(2,)])
+        record = verify(None, model, [X[0, :2]], runtimes=["onnxruntime", "onnxruntime-cuda"])
+        assert validate_record(record) == []
+        assert (record.failure, record.exit_code, record.level) == ("missing-dependency", 10, "none")
+        assert record.versions["onnxruntime-gpu"] is None
+        assert any("install onnxruntime-gpu" in line for line in summary_lines(record))
 
 
 def test_wrong_usage() -> None:

@@ -250,8 +250,7 @@ class InputCase(Strict):
 
     ``shapes`` are those that the profile lists, ``inputs`` the arrays as the graph takes them, ``shape`` that of
     the first; ``answer`` is what the runtime did; ``expect`` and the outputs make an outcome of it. ``oracle`` is
-    what computed the outputs in float64: the callable itself, its traced program with every float widened (where
-    the callable narrows its values), or the module; None where nothing did.
+    what computed the outputs in float64: the callable, its traced program where it narrows its values, a module.
     """
 
     name: CaseName
