@@ -68,7 +68,7 @@ class Composite:
         anchor: a rarer primitive that every reference holds; candidates without it are not traced.
         specs: the variants under which a candidate is tried.
         bind: turns bound operands and parameters into those of the rule, or refuses them.
-        min_opset: lowest opset that has the native form.
+        min_opset, max_opset: the opsets at which the native form exists and is the fast one.
         normalization: whether ``normalization_mode`` decides over it.
     """
 
@@ -80,6 +80,7 @@ class Composite:
     bind: Bind
     min_opset: int = 0
     normalization: bool = False
+    max_opset: int = 99
 
 
 COMPOSITES: dict[str, Composite] = {}
@@ -124,6 +125,7 @@ def composite(
     bind: Bind = keep,
     min_opset: int = 0,
     normalization: bool = False,
+    max_opset: int = 99,
 ) -> Callable[[Rule], Rule]:
     """Register a composite; the decorated rule is its native form (see :class:`Composite`)."""
 
@@ -131,7 +133,7 @@ def composite(
         if name in COMPOSITES:
             raise InternalError(f"two composites are named {name}")
         COMPOSITES[name] = Composite(
-            name, tuple(references), root, anchor, specs, bind, min_opset, normalization
+            name, tuple(references), root, anchor, specs, bind, min_opset, normalization, max_opset
         )
         return lowers(name)(rule)
 
@@ -242,7 +244,9 @@ def raise_composites(program: Program, *, opset: int, normalization: bool = True
         normalization: whether native normalization operators may be used.
     """
     usable = [
-        c for c in COMPOSITES.values() if opset >= c.min_opset and (normalization or not c.normalization)
+        c
+        for c in COMPOSITES.values()
+        if c.min_opset <= opset <= c.max_opset and (normalization or not c.normalization)
     ]
     present = {e.primitive for e in program.walk()}
     if not present.isdisjoint(REWRITES):
