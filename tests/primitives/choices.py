@@ -1,4 +1,4 @@
-"""Results that are unique only up to a choice (sign, phase, order), judged by what they must satisfy.
+"""Results that are unique only up to a choice (sign, phase, order) or ill-conditioned: what they must satisfy.
 
 A check gives the largest violation in units of ``n * eps * norm``, with the size and the 2-norm of the operand: what
 a backward stable algorithm stays within a small multiple of, and what LAPACK's own tests count in. JAX's result goes
@@ -43,6 +43,12 @@ def _scaled(residuals: Sequence[tuple[Array, float]], operand: Array) -> float:
 
 def _orthonormal(q: Array) -> tuple[Array, float]:
     return _adjoint(q) @ q - np.eye(q.shape[-1]), 1.0
+
+
+def _cholesky(params: Mapping[str, Any], call: Call, out: Sequence[Array]) -> float:
+    """The factor is unique, but moves with the condition of the operand; the upper triangles count for nothing."""
+    factor, a = np.tril(_wide(out[0])), _wide(call.args[0])
+    return _scaled([(np.tril(factor @ _adjoint(factor) - a), _norm(a))], call.args[0])
 
 
 def _qr(params: Mapping[str, Any], call: Call, out: Sequence[Array]) -> float:
@@ -116,7 +122,9 @@ def _unstable_sort(params: Mapping[str, Any], call: Call, out: Sequence[Array]) 
 
 
 def _rows(arrays: Sequence[Array]) -> list[tuple[Any, ...]]:
-    return sorted(zip(*(np.ravel(x).tolist() for x in arrays), strict=True))
+    """The elements that go together, complex ones as pairs, in an order of their own."""
+    columns = [c for x in arrays for c in ([x.real, x.imag] if x.dtype.kind == "c" else [x])]
+    return sorted(zip(*(np.ravel(c).tolist() for c in columns), strict=True))
 
 
 def _top_k(params: Mapping[str, Any], call: Call, out: Sequence[Array]) -> float:
@@ -130,6 +138,7 @@ def _top_k(params: Mapping[str, Any], call: Call, out: Sequence[Array]) -> float
 
 
 CHECKS: dict[str, Check] = {
+    "cholesky": _cholesky,
     "qr": _qr,
     "svd": _svd,
     "eigh": _eigh,

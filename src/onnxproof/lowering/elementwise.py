@@ -197,7 +197,9 @@ def sqrt(ctx: Ctx, x: ir.Value) -> ir.Value:
 
 @lowers("rsqrt", accuracy=ANY)
 def rsqrt(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Reciprocal", ctx.op("Sqrt", precise(ctx, x)))
+    # Rounded once: as two operators on bfloat16 these would be two widenings and two roundings.
+    wide = ctx.cast(precise(ctx, x), F32) if ctx.out.dtype.name == "bfloat16" else precise(ctx, x)
+    return ctx.cast(ctx.op("Reciprocal", ctx.op("Sqrt", wide)), ctx.out.dtype)
 
 
 @lowers("pow")
