@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo gallery test test-torch test-dask test-sign corpus accuracy lint format typecheck bench coverage lock clean
+.PHONY: help setup demo gallery test test-torch test-extras conformance test-zoo corpus accuracy lint format typecheck bench coverage lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,10 +20,10 @@ help:
 	@echo "make test       run the tests            (ARGS=\"-k name -x\" for pytest)"
 	@echo "make conformance  the profiles of PyTorch in four steps; files go to conformance/"
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
-	@echo "make test-dask  a cluster of two workers, one of which is killed, in an environment of its own"
-	@echo "make test-sign  signatures, in an environment of their own"
+	@echo "make test-extras  a Dask cluster, signatures, four runtimes, every JAX profile; files go to extras/"
 	@echo "make corpus     all of JAX's own cases for its primitives, in ONNX Runtime"
 	@echo "make accuracy   the errors of these cases beside JAX's: writes docs/accuracy.md"
+	@echo "make test-zoo   programs of more than forty packages, in an environment of their own"
 	@echo "make lint       ruff, import contracts"
 	@echo "make format     rewrite the code as ruff formats it"
 	@echo "make typecheck  mypy --strict"
@@ -65,19 +65,20 @@ test-torch: $(TORCH_VENV)/.ready
 conformance:
 	$(PYTHON) scripts/conformance_lane.py .venv-conformance conformance
 
-# What only some users install, each in an environment of its own.
-DASK_VENV ?= .venv-dask
-SIGN_VENV ?= .venv-sign
+# What only some users install (Dask, signing, two runtimes): an environment that rests on $(VENV).
+test-extras: setup
+	@$(BIN)/python scripts/extras_lane.py $(VENV) .venv-extras extras
 
-test-dask:
-	@$(MAKE) --no-print-directory setup VENV=$(DASK_VENV)
-	@$(DASK_VENV)/bin/python -c 'import distributed' 2>/dev/null || $(DASK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "distributed>=2025.1"
-	$(DASK_VENV)/bin/python -m pytest tests/evidence_dask $(ARGS)
+# Programs of other people's packages: forty-five of them, and what those need, are nobody else's business.
+ZOO_VENV ?= .venv-zoo
 
-test-sign:
-	@$(MAKE) --no-print-directory setup VENV=$(SIGN_VENV)
-	@$(SIGN_VENV)/bin/python -c 'import model_signing, OpenSSL' 2>/dev/null || $(SIGN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "model-signing>=1.1,<2" "pyopenssl>=24"
-	$(SIGN_VENV)/bin/python -m pytest tests/evidence_sign $(ARGS)
+$(ZOO_VENV)/.ready: pyproject.toml $(wildcard requirements/*.txt)
+	@$(PYTHON) scripts/make_venv.py $(ZOO_VENV)
+	@$(ZOO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[zoo]"
+	@touch $@
+
+test-zoo: $(ZOO_VENV)/.ready
+	$(ZOO_VENV)/bin/python -m pytest tests/zoo --whole-zoo $(ARGS)
 
 # `make test` runs a sample of these.
 corpus: setup

@@ -6,8 +6,13 @@ import importlib.util
 
 import pytest
 
-# Lanes of their own have these packages (make test-torch and so on); pytest fails there when it finds no tests.
-LANES = {"torch": "evidence_torch", "distributed": "evidence_dask", "model_signing": "evidence_sign"}
+# Lanes of their own have these packages (make test-torch, make test-extras); a test that is skipped fails them.
+LANES = {
+    "torch": "evidence_torch",
+    "distributed": "evidence_dask",
+    "model_signing": "evidence_sign",
+    "tract": "evidence_runtimes",
+}
 collect_ignore = [folder for package, folder in LANES.items() if not importlib.util.find_spec(package)]
 # Plugins are tested by pytest's own means.
 pytest_plugins = ["pytester"]
@@ -15,4 +20,5 @@ pytest_plugins = ["pytester"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutations", type=int, default=200, help="how many mutations of each kind to try")
+    parser.addoption("--whole-zoo", action="store_true", help="no package of the zoo may be missing")
     parser.addoption("--whole-corpus", action="store_true", help="run all of JAX's own cases, not a sample")

@@ -1,4 +1,4 @@
-"""Jobs on a real cluster of two worker processes, one of which is killed in the middle: ``make test-dask``."""
+"""Jobs on a real cluster of two worker processes, one of which is killed in the middle: ``make test-extras``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of bundles with the ``model-signing`` library: ``make test-sign``."""
+"""Signatures of bundles with the ``model-signing`` library: ``make test-extras``."""
 
 from __future__ import annotations
 

@@ -10,9 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-B, T = "B", "T"
-WIDTH, HEADS, LAYERS = 16, 2, 2
-VOCAB, CACHE, EXPERTS, TOP_K = 29, 16, 4, 2
+from onnxproof.models.network import CACHE as CACHE
+from onnxproof.models.network import EXPERTS as EXPERTS
+from onnxproof.models.network import HEADS as HEADS
+from onnxproof.models.network import LAYERS as LAYERS
+from onnxproof.models.network import TOP_K as TOP_K
+from onnxproof.models.network import VOCAB as VOCAB
+from onnxproof.models.network import WIDTH as WIDTH
+from onnxproof.models.network import B as B
+from onnxproof.models.network import T as T
 
 BATCHES = (1, 2, 3, 7)
 BATCHES_AND_TIMES = ((1, 1), (2, 5), (3, 16), (7, 5), (1, 16))

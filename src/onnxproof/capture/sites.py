@@ -1,8 +1,9 @@
 """From JAX's tracebacks to the user's own line.
 
 A line is the user's when its file is neither part of JAX, nor of this package, nor installed under the
-interpreter's library folders. Inside a cached ``jit`` the traceback is the one of its *first* caller, so frames
-at and above the jitted function are cut off and the frames of the present call take their place.
+interpreter's library folders; the models that ship with this package count as a user's. Inside a cached ``jit``
+the traceback is the one of its *first* caller, so frames at and above the jitted function are cut off and the
+frames of the present call take their place.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from onnxproof.capture.program import NOWHERE, Frame, Site
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_MODELS = os.path.join(_PACKAGE, "models") + os.sep
 _LIBRARY = tuple(
     os.path.realpath(path) + os.sep
     for path in {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -29,6 +31,8 @@ def is_users(filename: str) -> bool:
     if filename.startswith("<") and not filename.startswith("<ipython"):
         return filename in ("<stdin>", "<string>")
     real = os.path.realpath(filename)
+    if real.startswith(_MODELS):
+        return True
     return not real.startswith(_LIBRARY) and not real.startswith(_PACKAGE + os.sep)
 
 

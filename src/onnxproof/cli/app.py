@@ -181,10 +181,11 @@ def conform(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A profile that ships, or a TOML file. Default: all that ship.",
+            help="A profile that ships, a TOML file, or a group: torch, jax, all. Default: torch.",
             show_default=False,
         ),
     ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Print the profiles that ship, and stop.")] = False,
     source_revision: Annotated[
         str | None,
         typer.Option(
@@ -207,9 +208,12 @@ def conform(
 ) -> None:
     """Run conformance profiles; exits with 10 to 18 by the class of the first failure."""
     with reporting(debug):
-        from onnxproof.cli.conform import run
+        from onnxproof.cli.conform import run, show
 
-        run(output, artifacts, profile or [], source_revision, force, executor)
+        if listed:
+            show()
+        else:
+            run(output, artifacts, profile or [], source_revision, force, executor)
 
 
 @app.command()
@@ -250,10 +254,6 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="The signature. Default: BUNDLE.sig.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
-    debug: Debug = False,
-) -> None:
-    """Run the evidence of a bundle again, or make some for a model."""
     executor: Annotated[
         str | None,
         typer.Option(
@@ -262,6 +262,10 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run the evidence of a bundle again, or make some for a model."""
     with reporting(debug):
         from onnxproof.cli.sign import check
         from onnxproof.cli.verify import Options, run
@@ -277,11 +281,11 @@ def verify(
                 report=report,
                 bundle=bundle,
                 force=force,
+                executor=executor,
                 as_json=as_json,
             )
         )
 
-                executor=executor,
 
 @app.command()
 def report(

@@ -9,6 +9,24 @@ import typer
 
 from onnxproof.cli.console import progress
 
+DEFAULT = "torch"  # the group of profiles that run when none is named
+
+
+def show() -> None:
+    """Print every profile that ships: its name, what is exported in which dtype, and what is allowed."""
+    from onnxproof.evidence.profile import GROUPS, group
+    from onnxproof.evidence.record import BuilderConfig
+
+    for name in GROUPS[:-1]:
+        profiles = group(name)
+        typer.echo(f"{name}: {len(profiles)} profiles")
+        for p in profiles:
+            what = p.config.arguments["architecture"] if isinstance(p.config, BuilderConfig) else p.config.net
+            t, cases = p.tolerances, len(p.cases)
+            typer.echo(
+                f"  {p.name:24} {what:12} {p.dtype:9} {cases} cases  rtol {t.rtol:.2g}  atol {t.atol:.2g}"
+            )
+
 
 def run(
     output: Path,
@@ -18,20 +36,21 @@ def run(
     force: bool,
     executor: str | None,
 ) -> None:
-    """Run the profiles (all that ship when none is named) and save the report to ``output``."""
+    """Run the profiles (those of PyTorch when none is named) and save the report to ``output``."""
     from onnxproof.evidence import run_profiles, save_report, summary_lines
     from onnxproof.evidence.files import UnsafePath
-    from onnxproof.evidence.profile import ProfileError, builtin, load
+    from onnxproof.evidence.profile import ProfileError, load_all
 
     try:
-        profiles = [load(name) for name in names] or list(builtin().values())
+        profiles = load_all(names or [DEFAULT])
     except ProfileError as err:
         raise typer.BadParameter(str(err), param_hint="--profile") from None
     folder = artifacts or output.parent / "conformance-artifacts"
     if output.is_symlink():
         raise UnsafePath(f"{str(output)!r} is a symbolic link")
     with progress("running profiles") as doing:
-        doing(f"running {', '.join(p.name for p in profiles)}")
+        few = ", ".join(p.name for p in profiles[:3]) + (", ..." if len(profiles) > 3 else "")
+        doing(f"running {len(profiles)} profiles: {few}")
         if executor is None:
             report = run_profiles(profiles, folder, source_revision=source_revision, force=force)
         else:

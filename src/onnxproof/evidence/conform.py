@@ -13,7 +13,7 @@ from onnxproof.errors import ArtifactError, ConformanceError
 from onnxproof.evidence import bundle, court, derive, stages
 from onnxproof.evidence.derive import settle, settle_report
 from onnxproof.evidence.files import sync_folder, write_file
-from onnxproof.evidence.profile import Profile, load
+from onnxproof.evidence.profile import Profile, load, load_all
 from onnxproof.evidence.record import REPORT_FORMAT, STAGES, FeedForwardConfig, Record, Report
 from onnxproof.evidence.references.subject import Subject
 from onnxproof.evidence.runtimes.process import RuntimeProcess
@@ -71,8 +71,11 @@ def run_profiles(
     force: bool = False,
     adapters: Adapters | None = None,
 ) -> dict[str, Any]:
-    """Run several profiles, one after the other; the report as JSON has it."""
-    profiles = [load(p) for p in names_or_profiles]
+    """Run several profiles, one after the other; the report as JSON has it.
+
+    A name may be that of a group (``jax``, ``torch``, ``all``), and a file may hold several profiles.
+    """
+    profiles = load_all(names_or_profiles)
     for profile in profiles:  # all are refused before the first one runs
         refuse_existing(Path(folder) / profile.name, force)
     records = [
@@ -233,11 +236,11 @@ def perform(
     Nothing is left at ``target`` when a dependency is missing. ``hear`` does the last two.
     """
     workers = court.processes([s.name for s in draft.profile.runtimes], adapters)
+    checker = None if draft.profile.exporter.name == OURS else RuntimeProcess(CHECKER)
+    started = workers if checker is None else [*workers, checker]
     try:
         for worker in started:
             worker.start()
-    checker = None if draft.profile.exporter.name == OURS else RuntimeProcess(CHECKER)
-    started = workers if checker is None else [*workers, checker]
         stages.dependencies(draft, packages, [worker.identify() for worker in workers])
         if None in (draft.packages or {}).values():
             return draft.record()

@@ -21,8 +21,8 @@ from typing import Any
 
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import bundle, court
-from onnxproof.evidence.conform import Adapters, Place, refuse_existing, report_of, run_profile
-from onnxproof.evidence.profile import Profile, load
+from onnxproof.evidence.conform import Adapters, Hearing, Place, refuse_existing, report_of, run_profile
+from onnxproof.evidence.profile import Profile, load_all
 from onnxproof.evidence.record import Host, Record, Run
 from onnxproof.evidence.runtimes.process import RuntimeProcess
 from onnxproof.evidence.source import host
@@ -136,7 +136,7 @@ def run_profiles(
 
     A bundle whose cases have not all come back yet has a record that is refused: it says so of itself.
     """
-    profiles = [load(p) for p in names_or_profiles]
+    profiles = load_all(names_or_profiles)
     place = Path(os.path.abspath(folder))
     for profile in profiles:  # all are refused before the first one runs
         refuse_existing(place / profile.name, force)

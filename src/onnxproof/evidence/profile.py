@@ -2,12 +2,16 @@
 
 The name of a profile that ships with the package stands for its exact settings: another profile under that name is
 refused. The digest of a profile is that of the canonical text of its settings, and every record carries it.
+
+A file holds one profile, or several that share settings: its table ``variants`` then has a table for each, by
+name, of what is added to the rest of the file or takes the place of it.
 """
 
 from __future__ import annotations
 
 import itertools
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -33,7 +37,11 @@ from onnxproof.evidence.record import (
 )
 
 AD_HOC = "ad-hoc"  # the profile of what a user verified without one
+VARIANTS = "onnxproof.profiles/1"  # the format of a file of several profiles
 MAX_PROFILE_BYTES = 2**20
+MAX_VARIANTS = 256
+# What stands for several of the profiles that ship.
+GROUPS = ("torch", "jax", "all")
 MAX_CASE_VALUES = 2**24
 
 
@@ -128,47 +136,116 @@ def builtin() -> dict[str, Profile]:
     """The profiles that ship with the package, by name."""
     folder = resources.files("onnxproof.evidence") / "profiles"
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
-    profiles = [parse(f.read_bytes(), f.name) for f in files]
+    profiles = [p for f in files for p in parse(f.read_bytes(), f.name)]
     return {p.name: p for p in profiles}
+
+
+def group(name: str) -> list[Profile]:
+    """The shipped profiles of one of :data:`GROUPS`, in order of name."""
+    shipped = builtin().values()
+    return [
+        p for p in shipped if name == "all" or (name == "torch") == isinstance(p.config, FeedForwardConfig)
+    ]
 
 
 def load(name_or_profile: str | Path | Profile) -> Profile:
     """A profile by name, from a TOML file of the user's (a path that ends in ``.toml``), or as it is.
 
     Raises:
-        ProfileError: there is none, it is malformed, or it has a shipped profile's name but not its settings.
+        ProfileError: there is none or several, it is malformed, or it has a shipped profile's name but not its
+            settings.
     """
-    if isinstance(name_or_profile, Profile):
-        return bound(name_or_profile)
-    text = str(name_or_profile)
+    found = load_all([name_or_profile])
+    if len(found) > 1:
+        names = ", ".join(p.name for p in found)
+        raise ProfileError(f"{str(name_or_profile)!r} stands for several profiles: {names}")
+    return found[0]
+
+
+def load_all(given: Sequence[str | Path | Profile]) -> list[Profile]:
+    """As :func:`load`, of several, each of which may be a group or a file of several; none is there twice.
+
+    Raises:
+        ProfileError: as in :func:`load`, or two profiles have one name but not the same settings.
+    """
+    found: dict[str, Profile] = {}
+    for one in given:
+        for profile in [one] if isinstance(one, Profile) else _named(str(one)):
+            if found.setdefault(profile.name, bound(profile)).digest() != profile.digest():
+                raise ProfileError(f"two profiles are called {profile.name!r}")
+    return list(found.values())
+
+
+def _named(text: str) -> list[Profile]:
     if text in builtin():
-        return builtin()[text]
+        return [builtin()[text]]
+    if text in GROUPS:
+        return group(text)
     path = Path(text)
     if path.suffix != ".toml":
         raise ProfileError(
             f"there is no profile {text!r}",
-            way_out=f"Known are: {', '.join(builtin())}; or give a .toml file.",
+            way_out="onnxproof conform --list prints those that ship; or give a .toml file.",
         )
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_PROFILE_BYTES + 1)
     except OSError as err:
         raise ProfileError(f"profile {text!r} can't be read: {err.strerror or err}") from err
-    return bound(parse(data, path.name))
+    return parse(data, path.name)
 
 
-def parse(data: bytes, place: str) -> Profile:
-    """A profile from the bytes of a TOML file.
+def parse(data: bytes, place: str) -> list[Profile]:
+    """The profiles in the bytes of a TOML file, one or several.
 
     Raises:
-        ProfileError: it is no TOML, or not a profile.
+        ProfileError: it is no TOML, or holds something other than profiles.
     """
     if len(data) > MAX_PROFILE_BYTES:
         raise ProfileError(f"{place} has more than {MAX_PROFILE_BYTES} bytes")
     try:
-        return Profile.model_validate(tomllib.loads(data.decode()))
+        table = tomllib.loads(data.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as err:
         raise ProfileError(f"{place} is not a TOML file: {err}") from err
+    if table.get("format") != VARIANTS:
+        return [_validated(table, place)]
+    variants = table.pop("variants", None)
+    if not isinstance(variants, dict) or not 0 < len(variants) <= MAX_VARIANTS:
+        raise ProfileError(f"{place} has no table of 1 to {MAX_VARIANTS} variants")
+    common = {k: v for k, v in table.items() if k != "format"}
+    if not all(isinstance(own, dict) for own in variants.values()):
+        raise ProfileError(f"a variant of {place} is not a table")
+    return [
+        _validated(_merged(common, {**own, "name": name}), f"{name!r} of {place}")
+        for name, own in variants.items()
+    ]
+
+
+def _merged(common: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """``common`` with ``own`` laid over it; tables are merged, everything else is replaced."""
+    merged = dict(common)
+    for key, value in own.items():
+        before = merged.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = _merged(before, value)
+        merged[key] = value
+    return merged
+
+
+def _with_nulls(table: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no null: what may be null is so where it is left out."""
+    full: dict[str, Any] = {"opset": None, **table}
+    for part, key in (("config", "weights_sha256"), ("policy", "memory_bytes")):
+        if isinstance(full.get(part), dict):
+            full[part] = {key: None, **full[part]}
+    if isinstance(full.get("cases"), list):
+        full["cases"] = [{"seed": None, **c} if isinstance(c, dict) else c for c in full["cases"]]
+    return full
+
+
+def _validated(table: dict[str, Any], place: str) -> Profile:
+    try:
+        return Profile.model_validate(_with_nulls(table))
     except ValidationError as err:
         raise ProfileError(f"{place} is not a profile:\n  " + "\n  ".join(problems_of(err))) from err
 

@@ -76,7 +76,7 @@ class BuiltSubject:
     def native(self, case: ProfileCase) -> list[Array]:
         return self._reference.run(self._arguments(case))
 
-    def oracle(self, case: ProfileCase) -> list[Array] | None:
+    def oracle(self, case: ProfileCase) -> Oracle | None:
         return self._reference.oracle(self._arguments(case))
 
     def _arguments(self, case: ProfileCase) -> Sequence[Any]:
