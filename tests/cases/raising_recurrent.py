@@ -227,5 +227,6 @@ CASES = [
     Case("gru_started_before", partial(gru_started, late=False), [X, STATE[0]], also=GRU_BAD, ops=GRU),
     Case("gru_other_activation", partial(gru, squash=jax.nn.relu), [X], ops=OTHER),
     Case("gru_state_used_twice", partial(gru, twice=True), [X], ops=OTHER),
+    Case("gru_large", partial(gru, p=weights(3, IN, 32)), [f32(2, 64, IN)], ops=OTHER),
     Case("gru_f16", partial(gru, p=GRU_HALF), [X.astype(np.float16)], ops=OTHER),
 ]  # fmt: skip
