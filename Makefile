@@ -45,7 +45,7 @@ demo: setup
 	@$(BIN)/onnxproof demo
 
 gallery: setup
-	@$(BIN)/python -m examples.gallery gallery-output --force $(ARGS)
+	@$(BIN)/python -m examples.gallery --force $(ARGS)
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)

@@ -1,7 +1,8 @@
-"""``python -m examples.gallery OUT``: export ten models, prove each, and print how that went.
+"""``python -m examples.gallery [OUT]``: export ten models, prove each, and print how that went.
 
 Leaves a bundle for each model in ``OUT``, the table in ``OUT/index.md``, and the report over all of them in
-``OUT/report.json`` and ``OUT/report.html``.
+``OUT/report.json`` and ``OUT/report.html``. ``OUT`` is the folder ``proofs`` here unless given; then the table goes
+into the README as well.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ from onnxproof.evidence.record import InputCase
 from onnxproof.evidence.report import html
 from tests.frameworks.report import histogram
 
+HERE = Path(__file__).resolve().parent
+PROOFS = HERE / "proofs"
+MARKS = ("<!-- table -->\n", "<!-- end of table -->\n")
 COLUMNS = ("model", "runs", "level", "cases", "max abs error", "against float64", "nodes", "bytes")
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.gallery", description=__doc__.split("\n")[0])
-    parser.add_argument("output", type=Path, help="the folder for bundles and report")
+    parser.add_argument(
+        "output", type=Path, nargs="?", default=PROOFS, help="the folder for bundles and report"
+    )
     parser.add_argument(
         "--model", action="append", choices=list(GALLERY), help="only this one; may be repeated"
     )
@@ -49,8 +55,18 @@ def main(arguments: list[str] | None = None) -> int:
         print(lines[-1], flush=True)
     save_report(records, options.output / "report.json")
     (options.output / "report.html").write_text(html(records))
-    (options.output / "index.md").write_text("\n".join(lines) + "\n")
+    table = "\n".join(lines) + "\n"
+    (options.output / "index.md").write_text(table)
+    if options.output == PROOFS and options.model is None:
+        readme = HERE / "README.md"
+        readme.write_text(with_table(readme.read_text(), table))
     return exit_code(records)
+
+
+def with_table(text: str, table: str) -> str:
+    """``text`` with another table between its marks; the links of ``table`` are seen from outside ``proofs``."""
+    before, after = text.partition(MARKS[0])[0], text.partition(MARKS[1])[2]
+    return before + MARKS[0] + table.replace("](", "](proofs/") + MARKS[1] + after
 
 
 def row(record: Record, folder: Path) -> list[str]:

@@ -59,7 +59,7 @@ class _Drawing:
 
     def mark(self, series: int, x: float, y: float, words: str, *, hollow: bool = False) -> None:
         style = "hollow" if hollow else f"s{series % COLORS}"
-        path = _SHAPES[series % len(_SHAPES)] if not hollow else "M0 -4.5L4.5 0L0 4.5L-4.5 0Z"
+        path = shape_of(style)
         self.parts.append(
             f'<path class="{style}" transform="translate({x:.1f} {y:.1f})" d="{path}">'
             f"<title>{escape(words)}</title></path>"
@@ -85,6 +85,12 @@ _SHAPES = (
     "M0 -4.4L4.2 3.2H-4.2Z",
     "M0 4.4L4.2 -3.2H-4.2Z",
 )
+_HOLLOW = "M0 -4.5L4.5 0L0 4.5L-4.5 0Z"
+
+
+def shape_of(style: str) -> str:
+    """The outline of the marks of a class of the style sheet, ``hollow`` or ``s0`` and so on, around (0, 0)."""
+    return _HOLLOW if style == "hollow" else _SHAPES[int(style[1:]) % len(_SHAPES)]
 
 
 @dataclass(frozen=True, slots=True)

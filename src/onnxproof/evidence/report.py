@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -85,6 +86,7 @@ class View:
     name: str
     record: Record
     runs: tuple[tuple[str, Run], ...]
+    runtimes: str
     verdict: str
     stages: tuple[tuple[str, str, str], ...]
     complaints: tuple[tuple[str, tuple[Complaint, ...]], ...]
@@ -121,6 +123,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "mark": charts.shape_of,
         "number": number,
         "value": element,
         "bytes": human_bytes,
@@ -141,6 +144,7 @@ def view(record: Record, anchor: str) -> View:
         name=name_of(record),
         record=record,
         runs=runs,
+        runtimes=", ".join(f"{n} ({k} ways)" if k > 1 else n for n, k in _counted(runs)),
         verdict=_verdict(record),
         stages=tuple((s, record.stages.of(s).status, _STAGE_WORDS[s]) for s in STAGES),
         complaints=tuple(_complaints(record)),
@@ -150,6 +154,11 @@ def view(record: Record, anchor: str) -> View:
         slowest=tuple(sorted(timed, key=lambda pair: -(pair[1].seconds or 0))[:TOP]),
         again=tuple(_again(record)),
     )
+
+
+def _counted(runs: Sequence[tuple[str, Run]]) -> list[tuple[str, int]]:
+    """Each runtime, and how often it ran."""
+    return list(Counter(run.runtime.name for _, run in runs).items())
 
 
 def _complaints(record: Record) -> Iterator[tuple[str, tuple[Complaint, ...]]]:
