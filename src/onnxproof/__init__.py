@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     )
     from onnxproof.evidence.proof import verify as verify
     from onnxproof.functions import onnx_function as onnx_function
+    from onnxproof.precision.narrow import convert as convert
+    from onnxproof.precision.narrow import quantize as quantize
 
 __version__ = "0.1.0"
 
@@ -45,6 +47,8 @@ _HOME = {
     "to_onnx": "_api",
     "allclose": "_allclose",
     "explain": "_explain",
+    "convert": "precision.narrow",
+    "quantize": "precision.narrow",
     "verify": "evidence.proof",
     "onnx_function": "functions",
     "ArtifactError": "errors",
@@ -57,7 +61,7 @@ _HOME = {
     "UnsupportedParam": "errors",
     "UnsupportedPrimitive": "errors",
 }
-_NEEDS_ONNX_IR = ("_api", "_allclose", "_explain", "functions")
+_NEEDS_ONNX_IR = ("_api", "_allclose", "_explain", "functions", "precision.narrow")
 __all__ = ["__version__", *_HOME]
 
 

@@ -1,4 +1,4 @@
-"""What commands share: progress on a terminal, and errors as one paragraph."""
+"""What commands share: progress on a terminal, sizes for people, and errors as one paragraph."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 
 from onnxproof.errors import OnnxProofError
 
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 FAILED = 1  # exit code of an error; typer's own for wrong usage is 2
 
 
@@ -57,3 +58,11 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=None)
         yield lambda new: bar.update(task, description=new)
+
+
+def human_bytes(count: int) -> str:
+    """``1536`` → ``1.5 KiB``."""
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{count} bytes" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

@@ -58,7 +58,7 @@ def _facts(result: Result) -> dict[str, object]:
 def _show(result: Result, console: Console) -> None:
     from rich.table import Table
 
-    from onnxproof.cli.summary import human_bytes
+    from onnxproof.cli.console import human_bytes
 
     steps = Table(title="From JAX to ONNX Runtime", title_justify="left")
     steps.add_column("stage")

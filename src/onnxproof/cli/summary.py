@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from onnxproof.artifact.save import weight_bytes
+from onnxproof.cli.console import human_bytes
 from onnxproof.cli.prove import Proof
 from onnxproof.passes.graphs import graphs
 
 _MAX_ROWS = 12
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,6 @@ def _line(value: ir.Value) -> TensorLine:
         () if value.shape is None else tuple(d if isinstance(d, int) else str(d.value) for d in value.shape)
     )
     return TensorLine(value.name or "", dtype, dims)
-
-
-def human_bytes(count: int) -> str:
-    """``1536`` → ``1.5 KiB``."""
-    size, unit = float(count), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{count} bytes" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
 def show(summary: Summary, console: Console) -> None:
