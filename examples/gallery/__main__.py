@@ -1,16 +1,18 @@
 """``python -m examples.gallery [OUT]``: export ten models, prove each, and print how that went.
 
 Leaves a bundle for each model in ``OUT``, the table in ``OUT/index.md``, and the report over all of them in
-``OUT/report.json`` and ``OUT/report.html``. ``OUT`` is the folder ``proofs`` here unless given; then the table goes
-into the README as well.
+``OUT/report.json`` and ``OUT/report.html``. Without ``OUT`` all ten take the place of those in ``proofs``, here, and
+their table that in the README.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import onnx
@@ -32,9 +34,7 @@ COLUMNS = ("model", "runs", "level", "cases", "max abs error", "against float64"
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.gallery", description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "output", type=Path, nargs="?", default=PROOFS, help="the folder for bundles and report"
-    )
+    parser.add_argument("output", type=Path, nargs="?", help="the folder; default: proofs, here")
     parser.add_argument(
         "--model", action="append", choices=list(GALLERY), help="only this one; may be repeated"
     )
@@ -43,23 +43,34 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--force", action="store_true", help="replace earlier bundles")
     options = parser.parse_args(arguments)
-    options.output.mkdir(parents=True, exist_ok=True)
+    models, runtimes = options.model or list(GALLERY), options.runtime or RUNTIMES
+    if options.output is not None:
+        options.output.mkdir(parents=True, exist_ok=True)
+        return run(options.output, models, runtimes, options.force)
+    # Elsewhere first: the files of one proof would make a checkout unclean, and the next would say so.
+    with tempfile.TemporaryDirectory() as scratch:
+        code = run(Path(scratch), list(GALLERY), runtimes, force=False)
+        shutil.rmtree(PROOFS, ignore_errors=True)
+        shutil.copytree(scratch, PROOFS)
+    readme = HERE / "README.md"
+    readme.write_text(with_table(readme.read_text(), (PROOFS / "index.md").read_text()))
+    return code
+
+
+def run(output: Path, models: Sequence[str], runtimes: Sequence[str], force: bool) -> int:
+    """Prove ``models`` and leave everything in ``output``; the exit code."""
     lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
     print(*lines, sep="\n", flush=True)
     records = []
-    for name in options.model or GALLERY:
-        found = profile(name, options.runtime or RUNTIMES)
-        record = read_record(run_profile(found, options.output, force=options.force))
+    for name in models:
+        found = profile(name, runtimes)
+        record = read_record(run_profile(found, output, force=force))
         records.append(record)
-        lines.append(_line(row(record, options.output / found.name)))
+        lines.append(_line(row(record, output / found.name)))
         print(lines[-1], flush=True)
-    save_report(records, options.output / "report.json")
-    (options.output / "report.html").write_text(html(records))
-    table = "\n".join(lines) + "\n"
-    (options.output / "index.md").write_text(table)
-    if options.output == PROOFS and options.model is None:
-        readme = HERE / "README.md"
-        readme.write_text(with_table(readme.read_text(), table))
+    save_report(records, output / "report.json")
+    (output / "report.html").write_text(html(records))
+    (output / "index.md").write_text("\n".join(lines) + "\n")
     return exit_code(records)
 
 
