@@ -90,7 +90,7 @@ def test_grad_of_inputs(architecture: str) -> None:
 
 
 def test_hessian_of_inputs() -> None:
-    """[B, WIDTH, B, WIDTH]: forward over reverse, at a symbolic batch."""
+    """[B, WIDTH, WIDTH], forward over reverse, of every row of a symbolic batch."""
     model = matrix.built("jax", "mlp")
     smooth = of_weights(model)
 
