@@ -171,3 +171,12 @@ def test_batched_check() -> None:
     x = f32(2, 3)
     model = to_onnx(jax.vmap(checking), [("B", 3)], drop_effects=("checks",))
     assert_same(run(session(model), [x])[0], jax.vmap(checking)(x))
+
+
+def test_primitive_that_rests_on_itself_with_other_parameters() -> None:
+    prim = jex_core.Primitive("their_power")
+    prim.def_abstract_eval(lambda x, *, n: x)
+    prim.def_impl(lambda x, *, n: x if n == 0 else x * prim.bind(x, n=n - 1))
+    mlir.register_lowering(prim, mlir.lower_fun(lambda x, *, n: x**n, multiple_results=False))
+    _same(lambda x: prim.bind(x, n=3), ())
+    _same(lambda x: prim.bind(x, n=2) + prim.bind(x, n=1), ())

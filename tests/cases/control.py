@@ -178,7 +178,13 @@ def _kept(x: Any) -> Any:
     return x + 1
 
 
+def _index_of_scan(x: Any) -> Any:
+    count, _ = lax.scan(lambda c, v: (c + (v > 0), None), jnp.int32(0), x)
+    return x[count // 2]
+
+
 CASES = [
+    Case("scan_gives_an_index", _index_of_scan, [f32(7)], also=[[f32(7, seed=2)]]),
     Case("scan", _cumulative, [f32(5, 3)], ops=["Scan", "!Loop"]),
     Case("scan_reverse", lambda x: _cumulative(x, True), [f32(5, 3)], ops=["Scan"]),
     Case("scan_symbolic", _cumulative, [f32(5, 3)], spec=[("T", "B")],

@@ -46,7 +46,17 @@ def cast(dtype: Any, values: Any = EDGES) -> np.ndarray[Any, Any]:
         return np.asarray(values).astype(dtype)
 
 
+def steps_below_one(x: Any) -> Any:
+    """A hundred steps of a constant, which are known before the file runs."""
+    at = jnp.ones((), x.dtype)
+    for _ in range(100):
+        at = jnp.where(at == 0, -1, jnp.nextafter(at, jnp.array(-np.inf, x.dtype)))
+    return x * at
+
+
 CASES = [
+    *(Case(f"nextafter_of_constants_{np.dtype(d).name}", steps_below_one, [np.ones(3, d)],
+           x64=is_x64(d), ops=["!Where"]) for d in (np.float32, np.float64, np.float16)),
     Case(
         "symbolic",
         lambda x, y: x * y + x - y / 2,

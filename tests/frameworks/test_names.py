@@ -107,6 +107,13 @@ def of_nnx() -> Any:
 
 
 W_B = ["b", "w"]
+
+
+def of_unordered_keys() -> Any:
+    table = {"w": PARAMS["w"], 1: PARAMS["b"]}  # no pytree of JAX's: the keys can't be sorted
+    return lambda x: x @ table["w"] + table[1]
+
+
 ROWS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a global": (lambda: of_global, W_B),
     "a default": (lambda: of_default, W_B),
@@ -117,6 +124,7 @@ ROWS: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["params.b", "params.w", "state.mean"],
     ),
     "NumPy arrays": (lambda: functools.partial(dense, {"w": W, "b": B}), W_B),
+    "a dict without an order": (of_unordered_keys, []),
     "a closure": (of_closure, ["mean", "params.b", "params.w"]),
     "a scan": (of_scan, W_B),
     "a jitted partial": (lambda: jax.jit(functools.partial(dense, PARAMS)), W_B),

@@ -4,6 +4,6 @@ import os
 
 os.environ["KERAS_BACKEND"] = "jax"
 
-import keras  # noqa: E402
+import keras
 
 __all__ = ["keras"]

@@ -81,9 +81,7 @@ def linen_bilstm() -> Built:
 
     model = Tagger()
     variables = model.init(jax.random.key(0), jnp.zeros((2, 9), jnp.int32), jnp.array([9, 9]))
-    runs = [
-        (ints(2, 9, high=50, seed=s), np.array(n, np.int32)) for s, n in enumerate(([9, 4], [1, 7]))
-    ]
+    runs = [(ints(2, 9, high=50, seed=s), np.array(n, np.int32)) for s, n in enumerate(([9, 4], [1, 7]))]
     return Built(lambda t, n: model.apply(variables, t, n), runs)
 
 
@@ -109,7 +107,9 @@ def equinox_rope_gru() -> Built:
             x = jax.vmap(self.embed)(tokens)
             rotate = jax.vmap(self.rope, in_axes=1, out_axes=1)
             mask = jnp.tril(jnp.ones((len(tokens), len(tokens)), bool))
-            x = x + self.attention(x, x, x, mask=mask, process_heads=lambda q, k, v: (rotate(q), rotate(k), v))
+            x = x + self.attention(
+                x, x, x, mask=mask, process_heads=lambda q, k, v: (rotate(q), rotate(k), v)
+            )
             state, _ = jax.lax.scan(lambda h, v: (self.cell(v, h), None), jnp.zeros(16), x)
             return jax.nn.log_softmax(self.head(state))
 
@@ -187,7 +187,9 @@ def penzai_llama() -> Built:
 
     def logits(tokens):
         named = pz.nx.wrap(tokens).tag("batch", "seq")
-        return model(named, token_positions=pz.nx.arange("seq", 6), cache_end_index=None).unwrap("batch", "seq", "vocabulary")
+        return model(named, token_positions=pz.nx.arange("seq", 6), cache_end_index=None).unwrap(
+            "batch", "seq", "vocabulary"
+        )
 
     runs = [(ints(2, 6, high=40, seed=s),) for s in (0, 1)]
     return Built(logits, runs)
@@ -217,7 +219,9 @@ def mel_convnet() -> Built:
 
     model = Net()
     variables = model.init(jax.random.key(0), jnp.zeros((1, 4000)))
-    return Built(lambda s: model.apply(variables, s), [(f32(n, 4000, seed=n),) for n in (1, 3)], [("B", 4000)])
+    return Built(
+        lambda s: model.apply(variables, s), [(f32(n, 4000, seed=n),) for n in (1, 3)], [("B", 4000)]
+    )
 
 
 def spyx_snn() -> Built:
@@ -245,6 +249,12 @@ PROGRAMS = [
     Program("haiku_transformer_dropout", ["haiku"], haiku_transformer_dropout),
     Program("keras_text", ["keras"], keras_text),
     Program("penzai_llama", ["penzai"], penzai_llama),
-    Program("mel_convnet", ["flax"], mel_convnet),
+    Program(
+        "mel_convnet",
+        ["flax"],
+        mel_convnet,
+        atol=5e-6,
+        why="values up to 9, of which JAX's own are 1.6e-6 from those in float64, and the file's 2.0e-6",
+    ),
     Program("spyx_snn", ["spyx"], spyx_snn),
 ]

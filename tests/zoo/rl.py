@@ -62,8 +62,13 @@ def distrax_policy() -> Built:
         squashed = distrax.Transformed(normal, distrax.Block(distrax.Tanh(), 1))
         choice, choice_log = discrete.sample_and_log_prob(seed=a)
         action, action_log = squashed.sample_and_log_prob(seed=b)
-        return choice, choice_log, action, action_log, discrete.entropy(), normal.kl_divergence(
-            distrax.MultivariateNormalDiag(jnp.zeros_like(loc), jnp.ones_like(loc))
+        return (
+            choice,
+            choice_log,
+            action,
+            action_log,
+            discrete.entropy(),
+            normal.kl_divergence(distrax.MultivariateNormalDiag(jnp.zeros_like(loc), jnp.ones_like(loc))),
         )
 
     runs = [(key(s), f32(5, 4, seed=s), f32(5, 3, seed=s), f32(5, 3, seed=s, scale=0.3)) for s in (0, 1)]
@@ -291,7 +296,7 @@ def brax_ant_spring() -> Built:
         state = env.step(start, action)
         return state.obs, state.reward, state.done
 
-    return Built(step, [(np.tanh(f32(8, seed=s)),) for s in (0, 1)])
+    return Built(step, [(np.tanh(f32(8, seed=s)).astype(float),) for s in (0, 1)])
 
 
 PROGRAMS = [
@@ -311,5 +316,5 @@ PROGRAMS = [
     Program("pgx_go", ["pgx"], pgx_go),
     Program("mctx_muzero", ["mctx"], mctx_muzero),
     Program("brax_pendulum", ["brax"], brax_pendulum),
-    Program("brax_ant_spring", ["brax"], brax_ant_spring),
+    Program("brax_ant_spring", ["brax"], brax_ant_spring, x64=True),
 ]

@@ -33,7 +33,9 @@ def diffrax_tsit5() -> Built:
         )
         return solution.ys, solution.stats["num_steps"]
 
-    return Built(solve, [(unit(2, seed=s) + 1, unit(4, seed=s) + 0.5) for s in (0, 1)])
+    return Built(
+        solve, [(unit(2, seed=s).astype(float) + 1, unit(4, seed=s).astype(float) + 0.5) for s in (0, 1)]
+    )
 
 
 def diffrax_kvaerno() -> Built:
@@ -105,10 +107,10 @@ def optimistix_newton() -> Built:
     import optimistix as optx
 
     def residual(y, args):
-        return jnp.stack([y[0] ** 2 + y[1] ** 2 - args[0], y[0] - jnp.sin(y[1]) - args[1]])
+        return jnp.stack([y[0] + 0.3 * jnp.sin(y[1]) - args[0], y[1] + 0.2 * y[0] ** 2 - args[1]])
 
     def solve(guess, args):
-        return optx.root_find(residual, optx.Newton(rtol=1e-6, atol=1e-6), guess, args, max_steps=32).value
+        return optx.root_find(residual, optx.Newton(rtol=1e-5, atol=1e-5), guess, args, max_steps=32).value
 
     return Built(solve, [(unit(2, seed=s) + 0.5, unit(2, seed=s + 1) + 0.5) for s in (0, 1)])
 
@@ -126,7 +128,9 @@ def optimistix_levenberg() -> Built:
         return optx.least_squares(residual, solver, guess, y, max_steps=64, throw=False).value
 
     def run(s: int) -> tuple[object, ...]:
-        return np.array([1.0, 1.0, 0.0], np.float32), 2 * np.exp(-1.3 * np.asarray(t)) + 0.5 + f32(12, seed=s, scale=0.01)
+        return np.array([1.0, 1.0, 0.0], np.float32), 2 * np.exp(-1.3 * np.asarray(t)) + 0.5 + f32(
+            12, seed=s, scale=0.01
+        )
 
     return Built(fit, [run(0), run(1)])
 
@@ -138,7 +142,9 @@ def optimistix_bfgs() -> Built:
         return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (a - x[:-1]) ** 2)
 
     def solve(x, a):
-        return optx.minimise(rosenbrock, optx.BFGS(rtol=1e-5, atol=1e-5), x, a, max_steps=256, throw=False).value
+        return optx.minimise(
+            rosenbrock, optx.BFGS(rtol=1e-5, atol=1e-5), x, a, max_steps=256, throw=False
+        ).value
 
     return Built(solve, [(unit(3, seed=s).astype(np.float64), np.float64(1.0 + s / 10)) for s in (0, 1)])
 
@@ -166,10 +172,12 @@ def jaxopt_lasso() -> Built:
     import jaxopt
 
     def fit(x, y):
-        solver = jaxopt.ProximalGradient(jaxopt.objective.least_squares, jaxopt.prox.prox_lasso, maxiter=60, tol=1e-6)
+        solver = jaxopt.ProximalGradient(
+            jaxopt.objective.least_squares, jaxopt.prox.prox_lasso, maxiter=60, tol=1e-6
+        )
         return solver.run(jnp.zeros(4), hyperparams_prox=0.1, data=(x, y)).params
 
-    return Built(fit, [(f32(12, 4, seed=s), f32(12, seed=s + 1)) for s in (0, 1)])
+    return Built(fit, [(f32(12, 4, seed=s).astype(float), f32(12, seed=s + 1).astype(float)) for s in (0, 1)])
 
 
 def jaxopt_lbfgs() -> Built:
@@ -190,14 +198,20 @@ def jaxopt_implicit() -> Built:
 
     def solution(penalty, x, y):
         gd = jaxopt.GradientDescent(
-            lambda w, p: jnp.mean((x @ w - y) ** 2) + p * jnp.sum(w**2), maxiter=100, tol=1e-6, implicit_diff=True
+            lambda w, p: jnp.mean((x @ w - y) ** 2) + p * jnp.sum(w**2),
+            maxiter=100,
+            tol=1e-6,
+            implicit_diff=True,
         )
         return gd.run(jnp.zeros(3), penalty).params
 
     def outer(penalty, x, y):
         return jnp.mean((x[8:] @ solution(penalty, x[:8], y[:8]) - y[8:]) ** 2)
 
-    return Built(jax.value_and_grad(outer), [(np.float32(0.3), f32(12, 3, seed=s), f32(12, seed=s)) for s in (0, 1)])
+    return Built(
+        jax.value_and_grad(outer),
+        [(0.3, f32(12, 3, seed=s).astype(float), f32(12, seed=s).astype(float)) for s in (0, 1)],
+    )
 
 
 def qpax_qp() -> Built:
@@ -206,10 +220,16 @@ def qpax_qp() -> Built:
     def solve(a, q, h):
         p = a @ a.T + jnp.eye(4)
         g = jnp.concatenate([jnp.eye(4), -jnp.eye(4)])
-        x, *_, converged, iterations = qpax.solve_qp(p, q, jnp.ones((1, 4)), jnp.ones(1), g, h)
+        x, *_, converged, _ = qpax.solve_qp(p, q, jnp.ones((1, 4)), jnp.ones(1), g, h)
         return x, converged
 
-    return Built(solve, [(f32(4, 4, seed=s).astype(float), f32(4, seed=s).astype(float), unit(8, seed=s) + 0.5) for s in (0, 1)])
+    return Built(
+        solve,
+        [
+            (f32(4, 4, seed=s).astype(float), f32(4, seed=s).astype(float), unit(8, seed=s) + 0.5)
+            for s in (0, 1)
+        ],
+    )
 
 
 def optax_adamw_step() -> Built:
@@ -310,7 +330,7 @@ def _evolve(name: str, generations: int, **arguments: object) -> Built:
 
 
 def evosax_cma() -> Built:
-    return _evolve("CMA_ES", 4)
+    return _evolve("Sep_CMA_ES", 4)
 
 
 def evosax_openes() -> Built:
@@ -363,7 +383,7 @@ def matfree_lanczos() -> Built:
 
 
 PROGRAMS = [
-    Program("diffrax_tsit5", ["diffrax"], diffrax_tsit5, options=_CHECKS),
+    Program("diffrax_tsit5", ["diffrax"], diffrax_tsit5, x64=True, options=_CHECKS),
     Program("diffrax_kvaerno", ["diffrax"], diffrax_kvaerno, x64=True, options=_CHECKS),
     Program("diffrax_neural_ode", ["diffrax", "equinox"], diffrax_neural_ode, options=_CHECKS),
     Program("diffrax_sde", ["diffrax"], diffrax_sde, options=_CHECKS),
@@ -371,9 +391,9 @@ PROGRAMS = [
     Program("optimistix_levenberg", ["optimistix"], optimistix_levenberg, options=_CHECKS),
     Program("optimistix_bfgs", ["optimistix"], optimistix_bfgs, x64=True, options=_CHECKS),
     Program("lineax_solvers", ["lineax"], lineax_solvers, options=_CHECKS),
-    Program("jaxopt_lasso", ["jaxopt"], jaxopt_lasso),
+    Program("jaxopt_lasso", ["jaxopt"], jaxopt_lasso, x64=True),
     Program("jaxopt_lbfgs", ["jaxopt"], jaxopt_lbfgs),
-    Program("jaxopt_implicit", ["jaxopt"], jaxopt_implicit),
+    Program("jaxopt_implicit", ["jaxopt"], jaxopt_implicit, x64=True),
     Program("qpax_qp", ["qpax"], qpax_qp, x64=True),
     Program("optax_adamw_step", ["optax", "flax"], optax_adamw_step),
     Program("optax_zoo_step", ["optax"], optax_zoo_step),

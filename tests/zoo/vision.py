@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tests.zoo.program import Built, Program, f32, key, unit
 
 
 def _images(*sizes: int, side: int = 32) -> list[tuple[object, ...]]:
     return [(unit(n, side, side, 3, seed=n),) for n in sizes]
+
+
+def _trained(weights: Any) -> Any:
+    """Weights of which none are all zero, as they are where a network begins."""
+    leaves, structure = jax.tree_util.tree_flatten(weights)
+    moved = [
+        w if np.any(w) else f32(*w.shape, seed=i, scale=0.1) for i, w in enumerate(map(np.asarray, leaves))
+    ]
+    return jax.tree_util.tree_unflatten(structure, moved)
 
 
 def linen_resnet() -> Built:
@@ -65,7 +76,9 @@ def nnx_vit() -> Built:
     class ViT(nnx.Module):
         def __init__(self, rngs: nnx.Rngs, width: int = 48, patch: int = 8, side: int = 32):
             self.patches = nnx.Conv(3, width, (patch, patch), (patch, patch), padding="VALID", rngs=rngs)
-            self.position = nnx.Param(0.02 * jax.random.normal(rngs.params(), (1, (side // patch) ** 2 + 1, width)))
+            self.position = nnx.Param(
+                0.02 * jax.random.normal(rngs.params(), (1, (side // patch) ** 2 + 1, width))
+            )
             self.cls = nnx.Param(jnp.zeros((1, 1, width)))
             self.layers = nnx.List([Layer(width, rngs) for _ in range(3)])
             self.head = nnx.Linear(width, 10, rngs=rngs)
@@ -165,7 +178,8 @@ def haiku_resnet18() -> Built:
     net = hk.without_apply_rng(
         hk.transform_with_state(lambda x, training: hk.nets.ResNet18(10, resnet_v2=True)(x, training))
     )
-    params, state = net.init(jax.random.key(0), jnp.zeros((1, 32, 32, 3)), True)
+    params, state = net.init(jax.random.key(0), unit(8, 32, 32, 3), True)
+    params = _trained(params)
     return Built(lambda x: net.apply(params, state, x, False)[0], _images(1, 2), [("B", 32, 32, 3)])
 
 
@@ -175,7 +189,8 @@ def haiku_mobilenet() -> Built:
     net = hk.without_apply_rng(
         hk.transform_with_state(lambda x, training: hk.nets.MobileNetV1(num_classes=7)(x, training))
     )
-    params, state = net.init(jax.random.key(1), jnp.zeros((1, 32, 32, 3)), True)
+    params, state = net.init(jax.random.key(1), unit(8, 32, 32, 3), True)
+    params = _trained(params)
     return Built(lambda x: net.apply(params, state, x, False)[0], _images(1, 2), [("B", 32, 32, 3)])
 
 
@@ -184,6 +199,7 @@ def keras_mobilenet() -> Built:
 
     keras.utils.set_random_seed(0)
     model = keras.applications.MobileNetV2((32, 32, 3), weights=None, classes=10, alpha=0.35)
+    model.set_weights(_trained(model.get_weights()))
     return Built(lambda x: model(x, training=False), _images(1, 3), [("B", 32, 32, 3)])
 
 
@@ -195,7 +211,9 @@ def keras_unet() -> Built:
     inputs = keras.Input((32, 32, 3))
     a = layers.Conv2D(8, 3, padding="same", activation="relu")(inputs)
     b = layers.SeparableConv2D(16, 3, padding="same", activation="relu")(layers.MaxPooling2D(2)(a))
-    c = layers.GroupNormalization(4)(layers.Conv2D(32, 3, padding="same", activation="silu")(layers.AveragePooling2D(2)(b)))
+    c = layers.GroupNormalization(4)(
+        layers.Conv2D(32, 3, padding="same", activation="silu")(layers.AveragePooling2D(2)(b))
+    )
     d = layers.Concatenate()([layers.UpSampling2D(interpolation="bilinear")(c), b])
     e = layers.Concatenate()([layers.Conv2DTranspose(8, 3, strides=2, padding="same")(d), a])
     model = keras.Model(inputs, layers.Conv2D(2, 1, activation="softmax")(e))
@@ -231,7 +249,9 @@ def pix_warp() -> Built:
 
     def warp(image, angle, flow):
         turned = pix.rotate(image, angle, order=1, mode="nearest")
-        coordinates = jnp.stack(jnp.meshgrid(jnp.arange(24.0), jnp.arange(20.0), jnp.arange(3.0), indexing="ij"))
+        coordinates = jnp.stack(
+            jnp.meshgrid(jnp.arange(24.0), jnp.arange(20.0), jnp.arange(3.0), indexing="ij")
+        )
         moved = pix.flat_nd_linear_interpolate(turned, coordinates + flow[:, None, None, None])
         return turned, moved, pix.elastic_deformation(jax.random.key(3), image, alpha=8.0, sigma=4.0)
 
@@ -257,8 +277,20 @@ PROGRAMS = [
     Program("nnx_vit", ["flax"], nnx_vit),
     Program("equinox_convnext", ["equinox"], equinox_convnext),
     Program("equinox_batchnorm_net", ["equinox"], equinox_batchnorm_net),
-    Program("haiku_resnet18", ["haiku"], haiku_resnet18),
-    Program("haiku_mobilenet", ["haiku"], haiku_mobilenet),
+    Program(
+        "haiku_resnet18",
+        ["haiku"],
+        haiku_resnet18,
+        atol=6e-5,
+        why="JAX's own float32 result is 1.9e-5 from that in float64, and the file's 2.2e-5",
+    ),
+    Program(
+        "haiku_mobilenet",
+        ["haiku"],
+        haiku_mobilenet,
+        atol=2e-4,
+        why="JAX's own float32 result is 3.6e-5 from that in float64, and the file's 5.6e-5",
+    ),
     Program("keras_mobilenet", ["keras"], keras_mobilenet),
     Program("keras_unet", ["keras"], keras_unet),
     Program("pix_pipeline", ["dm_pix"], pix_pipeline),

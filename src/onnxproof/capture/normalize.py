@@ -49,6 +49,7 @@ _FOLD: Mapping[str, Callable[..., Any]] = {
     "not": np.invert,
     "max": np.maximum,
     "min": np.minimum,
+    "nextafter": np.nextafter,
 }
 
 
@@ -114,7 +115,7 @@ class _Normalizer:
         for i in range(first, len(inputs)):
             fits = partial(_same, inputs, i, first=first, out=out)
             small = self.unbroadcast(inputs[i], eqn.site, eqns, fits)
-            if small is not None:
+            if small is not None and (small.aval.size != inputs[i].aval.size or inputs[i].aval.shape != out):
                 inputs[i] = small
         return eqn if tuple(inputs) == eqn.inputs else replace(eqn, inputs=tuple(inputs))
 
@@ -227,6 +228,8 @@ def _broadcast_in_dim(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
         params = {"new_sizes": out.shape, "dimensions": None, "sharding": None}
         return _reshape(n, replace(eqn, primitive="reshape", params=params), eqns)
     maker = n.maker(source)
+    if maker is not None and maker.primitive == "reshape" and not maker.inputs[0].aval.shape:
+        return replace(eqn, inputs=maker.inputs, params={**eqn.params, "broadcast_dimensions": ()})
     if maker is not None and maker.primitive == "broadcast_in_dim" and len(maker.inputs) == 1:
         inner = tuple(at[a] for a in maker.params["broadcast_dimensions"])
         params = {**eqn.params, "broadcast_dimensions": inner}
@@ -261,6 +264,19 @@ def _select_n(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
         case = cases[int(chosen)]
         if case.aval.shape == eqn.outputs[0].aval.shape:
             return case
+    out = eqn.outputs[0].aval
+    if which.aval == out and [_scalar(n, case) for case in cases] == [False, True]:
+        return which
+    return eqn
+
+
+def _logic(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
+    """``x and true``, ``x or false`` of booleans."""
+    out = eqn.outputs[0].aval
+    for side, other in (eqn.inputs, eqn.inputs[::-1]):
+        value = _scalar(n, other) if out.dtype.kind == "b" and side.aval == out else None
+        if value is not None and bool(value) == (eqn.primitive == "and"):
+            return side
     return eqn
 
 
@@ -338,6 +354,8 @@ _RULES: Mapping[str, Callable[[_Normalizer, Eqn, list[Eqn]], Eqn | Atom]] = {
     "sub": _neutral,
     "max": _neutral,
     "min": _neutral,
+    "and": _logic,
+    "or": _logic,
     "dynamic_slice": _dynamic_slice,
 }
 _ABSORBING = BROADCASTING | {"select_n"}

@@ -161,7 +161,10 @@ def _walk(
         yield path, obj
         return
     seen.add(id(obj))
-    flat, _ = jax.tree_util.tree_flatten_with_path(obj)
+    try:
+        flat, _ = jax.tree_util.tree_flatten_with_path(obj)
+    except ValueError:  # a dict whose keys have no order is no pytree
+        flat = [((), obj)]
     if len(flat) == 1 and not flat[0][0]:  # JAX sees a leaf: an ordinary object
         for name, value in sorted(_attributes(obj), key=lambda item: item[0]):
             yield from _walk(value, (*path, name), seen, depth + 1)

@@ -1,0 +1,44 @@
+"""Every program of the zoo whose packages are here: exported, run at several inputs, compared with JAX.
+
+The lane of the zoo has all packages and says so with ``--whole-zoo``; elsewhere the programs of the packages that
+the other tests need too are the sample.
+"""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+
+from tests.zoo.program import Program, programs
+from tests.zoo.prove import installed, prove
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # packages warn of whatever they like
+
+PROGRAMS = programs()
+
+
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS if installed(p)])
+def test_program(program: Program) -> None:
+    if not program.fails:
+        prove(program)
+        return
+    try:
+        prove(program)
+    except Exception as err:
+        pytest.xfail(f"{program.fails} ({type(err).__name__})")
+    pytest.fail(f"{program.name} passes: take away that it fails because {program.fails}")
+
+
+def test_whole_zoo(request: pytest.FixtureRequest) -> None:
+    """As many programs and packages as were promised, and in the lane of the zoo none is left out."""
+    names = collections.Counter(p.name for p in PROGRAMS)
+    assert max(names.values()) == 1, names.most_common(1)
+    assert len(PROGRAMS) >= 60
+    assert len({p.packages[0] for p in PROGRAMS}) >= 25
+    assert sum(not p.fails for p in PROGRAMS) >= 57
+    for program in PROGRAMS:
+        assert (program.rtol, program.atol) == (None, None) or program.why, program.name
+    if request.config.getoption("--whole-zoo"):
+        missing = sorted({m for p in PROGRAMS if not installed(p) for m in p.packages})
+        assert not missing, f"these packages, or some of them, are missing: {missing}"
