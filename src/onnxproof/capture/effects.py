@@ -84,7 +84,7 @@ def _failing(closed: Any) -> set[int] | None:
 
 def is_message(aval: Any) -> bool:
     """Whether a value may be the number of the message of a check: one integer."""
-    return aval.shape == () and aval.dtype == np.int32
+    return bool(aval.shape == () and aval.dtype == np.int32)
 
 
 def refuse_callbacks(program: Program) -> None:
