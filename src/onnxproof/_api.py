@@ -22,9 +22,9 @@ from onnxproof.lowering.driver import load_rules, lower
 from onnxproof.passes.pipeline import PassContext, run
 from onnxproof.raising import load_composites
 from onnxproof.raising.composite import raise_composites
+from onnxproof.raising.gate import NormalizationMode
 
 MIN_OPSET, MAX_OPSET = 17, 28  # 28 is the newest that ONNX Runtime 1.32 takes
-NormalizationMode = Literal["auto", "prefer_native", "force_decomposed"]
 Inputs = Sequence[Any] | Mapping[str, Any]
 
 
@@ -157,7 +157,7 @@ def to_onnx(
         double=enable_double_precision,
         names=(input_names, output_names),
         nchw=(inputs_as_nchw or (), outputs_as_nchw or ()),
-        normalization=normalization_mode != "force_decomposed",
+        normalization=normalization_mode,
         constraints=constraints,
         drop_effects=drop_effects,
         context=PassContext(opset, target, provenance=not strip_provenance),
@@ -189,7 +189,7 @@ def build(
     double: bool,
     names: tuple[Sequence[str] | None, Sequence[str] | None],
     nchw: tuple[Sequence[int], Sequence[int]],
-    normalization: bool,
+    normalization: NormalizationMode,
     constraints: Sequence[str],
     drop_effects: Collection[str],
     context: PassContext,

@@ -56,7 +56,7 @@ def explain(
         double=enable_double_precision,
         names=(None, None),
         nchw=((), ()),
-        normalization=True,
+        normalization="auto",
         constraints=(),
         drop_effects=("debug", "checks"),
         context=PassContext(opset, "ort-cpu"),

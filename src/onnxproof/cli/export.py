@@ -12,7 +12,7 @@ import typer
 from onnxproof.cli.console import progress
 
 if TYPE_CHECKING:
-    from onnxproof._api import NormalizationMode
+    from onnxproof.raising.gate import NormalizationMode
     from onnxproof.artifact.save import ExportMode
 
 

@@ -14,6 +14,7 @@ from onnxproof.passes.layout import arrange_layout
 from onnxproof.passes.legalize import legalize
 from onnxproof.passes.names import assign_names
 from onnxproof.passes.pointwise import multiply_pointwise
+from onnxproof.passes.residual import keep_residuals
 from onnxproof.passes.widen_transposed import widen_transposed
 
 
@@ -35,6 +36,7 @@ PIPELINE: Sequence[Pass] = (
     contract_affine,  # after layout: then what follows a convolution stands next to it
     multiply_pointwise,  # after contraction: biases are where they end up
     remove_dead,  # rewrites leave what they replaced
+    keep_residuals,  # after dead values: it asks for the one reader of a sum
     legalize,  # after whatever chooses operators: what it leaves, the target runs
     widen_transposed,  # after legalization, which puts casts after transposes
     remove_dead,  # transposes that only such products read

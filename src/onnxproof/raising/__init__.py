@@ -7,7 +7,7 @@ import os
 import pkgutil
 from functools import cache
 
-_INFRASTRUCTURE = frozenset({"affine", "composite", "match"})
+_INFRASTRUCTURE = frozenset({"affine", "composite", "gate", "match"})
 
 
 @cache

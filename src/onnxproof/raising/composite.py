@@ -19,6 +19,7 @@ from onnxproof.capture.simplify import drop_dead, map_bodies
 from onnxproof.capture.trace import program_of
 from onnxproof.errors import InternalError
 from onnxproof.lowering.registry import Rule, lowers
+from onnxproof.raising.gate import NormalizationMode, admits
 from onnxproof.raising.match import Makers, Pattern, above, interior, unify
 
 Params = Mapping[str, Any]
@@ -184,6 +185,8 @@ def _pattern(reference: Callable[..., Any], variant: Variant) -> Pattern | None:
 @dataclass(slots=True)
 class _Raiser:
     by_root: Mapping[str, Sequence[Composite]]
+    opset: int
+    normalization: NormalizationMode
     found: dict[str, int] = field(default_factory=dict)
 
     def run(self, program: Program, outer: Makers) -> Program:
@@ -204,7 +207,7 @@ class _Raiser:
         candidate = Candidate(eqn, makers, above(eqn, makers))
         near = {e.primitive for e in candidate.near}
         for composite in composites:
-            if composite.anchor not in near:
+            if composite.anchor not in near or not self.admitted(composite, candidate.out.dtype.name):
                 continue
             for variant in composite.specs(candidate):
                 for reference in composite.references:
@@ -213,6 +216,10 @@ class _Raiser:
                         self.found[composite.name] = self.found.get(composite.name, 0) + 1
                         return new
         return eqn
+
+    def admitted(self, composite: Composite, dtype: str) -> bool:
+        mode = self.normalization if composite.normalization else "prefer_native"
+        return admits(mode, composite.name, dtype, self.opset)
 
     def _try(
         self,
@@ -237,17 +244,13 @@ class _Raiser:
         return Eqn(composite.name, tuple(inputs), candidate.root.outputs, params, candidate.root.site)
 
 
-def raise_composites(program: Program, *, opset: int, normalization: bool = True) -> Program:
+def raise_composites(program: Program, *, opset: int, normalization: NormalizationMode = "auto") -> Program:
     """Replace every pattern that a composite covers, the largest composites first.
 
     Args:
-        normalization: whether native normalization operators may be used.
+        normalization: where native normalization operators may be used.
     """
-    usable = [
-        c
-        for c in COMPOSITES.values()
-        if c.min_opset <= opset <= c.max_opset and (normalization or not c.normalization)
-    ]
+    usable = [c for c in COMPOSITES.values() if c.min_opset <= opset <= c.max_opset]
     present = {e.primitive for e in program.walk()}
     if not present.isdisjoint(REWRITES):
         program = drop_dead(_rewritten(program, {}, program.params.keys(), _used(program)))
@@ -257,5 +260,5 @@ def raise_composites(program: Program, *, opset: int, normalization: bool = True
             by_root.setdefault(c.root, []).append(c)
     if not by_root:
         return program
-    raiser = _Raiser(by_root)
+    raiser = _Raiser(by_root, opset, normalization)
     return drop_dead(raiser.run(program, {}))

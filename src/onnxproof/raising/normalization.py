@@ -7,13 +7,13 @@ what Flax, Equinox and Haiku trace to.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx_ir as ir
 from jax import lax
 
@@ -106,9 +106,49 @@ def _scaled(candidate: Candidate) -> Iterable[Variant]:
         yield Variant((x, Aval(x.shape[-1:], x.dtype), Aval((), x.dtype)))
 
 
+def _halved(reference: Callable[..., Any], wide_vectors: bool) -> Callable[..., jax.Array]:
+    """The reference computed in float32 for a narrower operand, scale and bias of the same width.
+
+    Args:
+        wide_vectors: whether scale and bias get the rank of the operand before they are widened, as in Flax.
+    """
+
+    def half(x: jax.Array, *rest: jax.Array) -> jax.Array:
+        *vectors, eps = rest
+        if wide_vectors:
+            vectors = [lax.reshape(v, (*(1,) * (x.ndim - 1), *v.shape)) for v in vectors]
+        wide = [lax.convert_element_type(v, jnp.float32) for v in (x, *vectors)]
+        return lax.convert_element_type(reference(*wide, eps), x.dtype)
+
+    return half
+
+
+def _half_operand(candidate: Candidate, vectors: int) -> Iterable[Variant]:
+    """As :func:`_operand`, for a result narrower than the float32 that it is computed in."""
+    out = candidate.out
+    if out.ndim and out.dtype.name in ("float16", "bfloat16"):
+        wide, last = Aval(out.shape, np.dtype("float32")), (out.ndim - 1,)
+        for eqn in candidate.near:
+            if eqn.primitive == "reduce_sum" and eqn.inputs[0].aval == wide and eqn.params["axes"] == last:
+                vector = Aval(out.shape[-1:], out.dtype)
+                yield Variant((out, *(vector,) * vectors, Aval((), wide.dtype)))
+                return
+
+
+def _layer(ctx: Ctx, x: ir.Value, scale: ir.Value, bias: ir.Value, epsilon: float) -> ir.Value:
+    return ctx.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=epsilon)
+
+
+def _root_mean_square(ctx: Ctx, x: ir.Value, scale: ir.Value, epsilon: float) -> ir.Value:
+    return ctx.op("RMSNormalization", x, scale, axis=-1, epsilon=epsilon)
+
+
+_LAYER = [form(m) for m in _MOMENTS for form in (_scale_first, _scale_last)] + [_by_sqrt(_two_pass)]
+
+
 @composite(
     "layer_norm",
-    references=[form(m) for m in _MOMENTS for form in (_scale_first, _scale_last)] + [_by_sqrt(_two_pass)],
+    references=_LAYER,
     root="add",
     anchor="rsqrt",
     specs=_affine,
@@ -116,7 +156,20 @@ def _scaled(candidate: Candidate) -> Iterable[Variant]:
     normalization=True,
 )
 def layer_norm(ctx: Ctx, x: ir.Value, scale: ir.Value, bias: ir.Value, *, epsilon: float) -> ir.Value:
-    return ctx.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=epsilon)
+    return _layer(ctx, x, scale, bias, epsilon)
+
+
+@composite(
+    "layer_norm_half",
+    references=[_halved(r, wide) for wide in (True, False) for r in _LAYER],
+    root="convert_element_type",
+    anchor="rsqrt",
+    specs=partial(_half_operand, vectors=2),
+    bind=literal_scalars("epsilon"),
+    normalization=True,
+)
+def layer_norm_half(ctx: Ctx, x: ir.Value, scale: ir.Value, bias: ir.Value, *, epsilon: float) -> ir.Value:
+    return _layer(ctx, x, scale, bias, epsilon)
 
 
 def _rms_scale_first(x: jax.Array, scale: jax.Array, eps: jax.Array) -> jax.Array:
@@ -154,154 +207,18 @@ _RMS: tuple[Callable[..., Any], ...] = (_rms_scale_first, _rms_scale_last, _rms_
     normalization=True,
 )
 def rms_norm(ctx: Ctx, x: ir.Value, scale: ir.Value, *, epsilon: float) -> ir.Value:
-    return ctx.op("RMSNormalization", x, scale, axis=-1, epsilon=epsilon)
-
-
-def _grouped_fast(
-    x: jax.Array, scale: jax.Array, bias: jax.Array, eps: jax.Array, *, groups: int
-) -> jax.Array:
-    """Channels last, as Flax: moments per group, spread over the channels of the group."""
-    channels = x.shape[-1]
-    split = lax.reshape(x, (*x.shape[:-1], groups, channels // groups))
-    axes = (*range(1, x.ndim - 1), x.ndim)
-    count = math.prod(split.shape[a] for a in axes)
-    mean = lax.reduce_sum(split, axes=axes) / count
-    power = lax.reduce_sum(split * split, axes=axes) / count
-    variance = lax.max(jnp.float32(0).astype(x.dtype), power - mean * mean)
-
-    def spread(v: jax.Array) -> jax.Array:
-        wide = lax.broadcast_in_dim(v, (v.shape[0], groups, channels // groups), (0, 1))
-        return lax.reshape(wide, (v.shape[0], *(1,) * (x.ndim - 2), channels))
-
-    return (x - spread(mean)) * (lax.rsqrt(spread(variance) + eps) * scale) + bias
-
-
-def _grouped_two_pass(
-    x: jax.Array,
-    scale: jax.Array,
-    bias: jax.Array,
-    eps: jax.Array,
-    *,
-    groups: int,
-    channel: int,
-    clipped: bool,
-) -> jax.Array:
-    """Channels at ``channel``, moments kept wide, as Haiku (last) and Equinox (first)."""
-    size = x.shape[channel]
-    split = lax.reshape(x, (*x.shape[:channel], groups, size // groups, *x.shape[channel + 1 :]))
-    axes = tuple(a for a in range(1, split.ndim) if a != channel)
-    count = math.prod(split.shape[a] for a in axes)
-
-    def mean_of(v: jax.Array) -> jax.Array:
-        return lax.expand_dims(lax.reduce_sum(v, axes=axes), axes) / count
-
-    centred = split - mean_of(split)
-    variance = mean_of(centred * centred)
-    if clipped:
-        variance = lax.max(jnp.float32(0).astype(x.dtype), variance)
-    normal = lax.reshape(centred * lax.rsqrt(variance + eps), x.shape)
-    tail = (1,) * (x.ndim - 1 - channel)
-    return normal * lax.reshape(scale, (size, *tail)) + lax.reshape(bias, (size, *tail))
-
-
-_haiku_group = partial(_grouped_two_pass, clipped=False)
-_equinox_group = partial(_grouped_two_pass, clipped=True)
-
-
-def _groups(candidate: Candidate) -> Iterable[tuple[int, int]]:
-    """(groups, channel axis) as read from a reduction over the split operand above."""
-    out = candidate.out
-    if out.ndim < 3 or out.dtype.name != "float32":
-        return
-    for eqn in candidate.near:
-        split = candidate.maker(eqn.inputs[0], "reshape") if eqn.primitive == "reduce_sum" else None
-        if split is None or split.inputs[0].aval != out or split.outputs[0].aval.ndim != out.ndim + 1:
-            continue
-        shape = split.outputs[0].aval.shape
-        kept = [a for a in range(1, len(shape)) if a not in eqn.params["axes"]]
-        if len(kept) == 1 and all(isinstance(shape[a], int) for a in eqn.params["axes"]):
-            groups = shape[kept[0]]
-            if isinstance(groups, int):
-                yield groups, kept[0]
-                return
-
-
-def _group_last(candidate: Candidate) -> Iterable[Variant]:
-    for groups, channel in _groups(candidate):
-        if channel == candidate.out.ndim - 1:
-            yield Variant(_group_operands(candidate, channel), (("groups", groups),))
-
-
-def _group_any(candidate: Candidate) -> Iterable[Variant]:
-    for groups, channel in _groups(candidate):
-        params = (("groups", groups), ("channel", channel))
-        yield Variant(_group_operands(candidate, channel), params)
-
-
-def _group_operands(candidate: Candidate, channel: int) -> tuple[Aval, ...]:
-    out = candidate.out
-    vector = Aval((out.shape[channel],), out.dtype)
-    return (out, vector, vector, Aval((), out.dtype))
-
-
-def _instance_form(
-    ctx: Ctx, x: ir.Value, scale: ir.Value, bias: ir.Value, groups: int, channel: int, epsilon: float
-) -> ir.Value:
-    """Groups as the channels of an InstanceNormalization, then the affine part.
-
-    ONNX Runtime inlines GroupNormalization into a slower chain; this form has a kernel of its own.
-    """
-    shape, dtype = ctx.out.shape, ctx.out.dtype
-    rank = len(shape)
-    first = [0, channel, *(a for a in range(1, rank) if a != channel)]
-    moved = ctx.transpose(x, first)
-    flat = ctx.op("Reshape", moved, ctx.i64([0, groups, -1]))
-    ones, zeros = ctx.const([1.0] * groups, dtype), ctx.const([0.0] * groups, dtype)
-    normal = ctx.op("InstanceNormalization", flat, ones, zeros, epsilon=epsilon)
-    back = ctx.reshape(normal, [shape[a] for a in first])
-    restored = ctx.transpose(back, [first.index(a) for a in range(rank)])
-    wide = (-1, *(1,) * (rank - 1 - channel))
-
-    def per_channel(v: ir.Value) -> ir.Value:
-        if rank - 1 == channel:
-            return v
-        return ctx.op("Reshape", v, ctx.i64(wide), shape=(shape[channel], *wide[1:]))
-
-    return ctx.op("Add", ctx.op("Mul", restored, per_channel(scale)), per_channel(bias))
+    return _root_mean_square(ctx, x, scale, epsilon)
 
 
 @composite(
-    "group_norm",
-    references=[_grouped_fast],
-    root="add",
+    "rms_norm_half",
+    references=[_halved(r, wide) for wide in (True, False) for r in _RMS],
+    root="convert_element_type",
     anchor="rsqrt",
-    specs=_group_last,
+    specs=partial(_half_operand, vectors=1),
     bind=literal_scalars("epsilon"),
+    min_opset=23,
     normalization=True,
 )
-def group_norm(
-    ctx: Ctx, x: ir.Value, scale: ir.Value, bias: ir.Value, *, groups: int, epsilon: float
-) -> ir.Value:
-    return _instance_form(ctx, x, scale, bias, groups, ctx.out.ndim - 1, epsilon)
-
-
-@composite(
-    "group_norm_wide",
-    references=[_haiku_group, _equinox_group],
-    root="add",
-    anchor="rsqrt",
-    specs=_group_any,
-    bind=literal_scalars("epsilon"),
-    normalization=True,
-)
-def group_norm_wide(
-    ctx: Ctx,
-    x: ir.Value,
-    scale: ir.Value,
-    bias: ir.Value,
-    *,
-    groups: int,
-    channel: int,
-    epsilon: float,
-) -> ir.Value:
-    return _instance_form(ctx, x, scale, bias, groups, channel, epsilon)
+def rms_norm_half(ctx: Ctx, x: ir.Value, scale: ir.Value, *, epsilon: float) -> ir.Value:
+    return _root_mean_square(ctx, x, scale, epsilon)
