@@ -313,7 +313,8 @@ def _scaled_matmul(dtype: Any, *operands: jax.Array) -> jax.Array:
     for values, scales in ((x, x_scales), (y, y_scales)):
         blocks = values.reshape(*scales.shape, values.shape[2] // scales.shape[2]) * scales[..., None]
         scaled.append(blocks.reshape(values.shape))
-    return jax.lax.dot_general(*scaled, (((2,), (2,)), ((0,), (0,))), preferred_element_type=dtype)
+    a, b = scaled
+    return jax.lax.dot_general(a, b, (((2,), (2,)), ((0,), (0,))), preferred_element_type=dtype)
 
 
 @lowers("scaled_dot")
@@ -340,4 +341,5 @@ def _scaled_dot(
         for axis in axes:
             scales = jnp.repeat(scales, values.shape[axis] // scales.shape[axis], axis)
         scaled.append(values.astype(jnp.bfloat16) * scales.astype(jnp.bfloat16))
-    return jax.lax.dot_general(*scaled, numbers, preferred_element_type=preferred)
+    a, b = scaled
+    return jax.lax.dot_general(a, b, numbers, preferred_element_type=preferred)
