@@ -1,5 +1,7 @@
 """Windows: pooling of every layout, padding, dilations, long windows, any monoid, and gradients."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +46,185 @@ def _pair_window(x):
     return lax.reduce_window((x, at), (np.float32(-np.inf), np.int32(-1)), _pair, (3,), (2,), "SAME")
 
 
+def _bright(x, *, pool, axes=(2, 3), relu=jax.nn.relu):
+    """Windows of ``pool`` = (size, stride, padding) over images that a convolution made, behind ``relu``."""
+    size, stride, padding = pool
+    window, strides = np.ones(4, int), np.ones(4, int)
+    window[list(axes)], strides[list(axes)] = size, stride
+    first = axes == (2, 3)
+    numbers = ("NCHW", "OIHW", "NCHW") if first else ("NHWC", "OIHW", "NHWC")
+    x = relu(
+        lax.conv_general_dilated(
+            x, KERNEL, (1, 1), "VALID", dimension_numbers=numbers, feature_group_count=16
+        )
+    )
+    return lax.reduce_window(x, -jnp.inf, lax.max, tuple(map(int, window)), tuple(map(int, strides)), padding)
+
+
+def _spoiled(*values, shape=(2, 16, 9, 10), count=7):
+    """Copies of an array, each value at some places of it."""
+    out = []
+    for seed, value in enumerate(values):
+        x = f32(*shape, seed=seed)
+        x.ravel()[np.random.default_rng(seed).choice(x.size, count, replace=False)] = value
+        out.append([x])
+    return out
+
+
+# A convolution of each channel alone, so that a value that is not finite stays in its place.
+KERNEL = np.ones((16, 1, 1, 1), np.float32)
+PICTURE = f32(2, 16, 9, 10)
+TWO, THREE, PAD = (2, 2, "VALID"), (3, 2, "SAME"), (3, 1, [(0, 0), (0, 0), (2, 1), (1, 2)])
+BIG = np.float32(3e38)
+SPOILED = _spoiled(NAN, INF, -INF, BIG, -BIG)
+ALL_LOW = [[np.full_like(PICTURE, v)] for v in (-INF, -BIG, NAN, INF, BIG, -0.0)]
+MIXED = np.where(f32(2, 16, 9, 10, seed=3) > 1, NAN, np.where(PICTURE > 0.3, -INF, PICTURE))
+HARD = [*SPOILED, *ALL_LOW, [MIXED.astype(np.float32)]]
+# Fused with what joins its operands, the windows of XLA lose NaN.
+KNOWN = [x for x in HARD if not np.isnan(x).any()]
+LAST = [[x.transpose(0, 2, 3, 1)] for (x,) in HARD]
+IMAGES = [("B", 16, 9, 10)]
+MEAN, TESTED, CUT = ["AveragePool", "MaxPool", "!If", "!Slice"], ["If", "MaxPool"], ["!MaxPool", "!If"]
+
 CASES = [
+    Case("pool_relu", partial(_bright, pool=TWO), [PICTURE], spec=IMAGES, also=HARD, ops=MEAN),
+    Case("pool_relu_same", partial(_bright, pool=THREE), [PICTURE], also=HARD, ops=MEAN),
+    Case(
+        "pool_relu_last",
+        partial(_bright, pool=TWO, axes=(1, 2)),
+        [LAST[0][0]],
+        spec=[("B", 9, 10, 16)],
+        also=[*LAST, [LAST[0][0][:0]], [LAST[0][0][:1]]],
+        ops=MEAN,
+    ),
+    Case("pool_relu_overlap", partial(_bright, pool=PAD), [PICTURE], also=HARD, ops=TESTED),
+    Case(
+        "pool_signed",
+        partial(_bright, pool=TWO, relu=lambda x: x * 0.5),
+        [PICTURE],
+        spec=IMAGES,
+        also=HARD,
+        ops=TESTED,
+    ),
+    Case(
+        "pool_signed_padded", partial(_bright, pool=PAD, relu=lambda x: x), [PICTURE], also=HARD, ops=TESTED
+    ),
+    Case(
+        "pool_last_convolved",
+        partial(_bright, pool=THREE, axes=(1, 2), relu=jnp.tanh),
+        [LAST[0][0]],
+        spec=[("B", 9, 10, 16)],
+        also=[*LAST, [LAST[0][0][:1]]],
+        ops=TESTED,
+    ),
+    Case(
+        "pool_channels_first",
+        pool(-np.inf, lax.max, (1, 1, 2, 3), (1, 1, 2, 1), "SAME"),
+        [PICTURE],
+        spec=IMAGES,
+        also=[*HARD, [PICTURE[:0]], [PICTURE[:1]]],
+        ops=TESTED,
+    ),
+    Case(
+        "pool_unit_axes",
+        pool(-np.inf, lax.max, (1, 1, 2, 1, 2), (1, 1, 2, 1, 1)),
+        [PICTURE[:, None, :, None].reshape(2, 16, 9, 1, 10)],
+        also=[[x.reshape(2, 16, 9, 1, 10)] for (x,) in HARD],
+        ops=TESTED,
+    ),
+    Case(
+        "pool_one_image",
+        pool(-np.inf, lax.max, (1, 2, 2), (1, 2, 2)),
+        [PICTURE[0]],
+        also=[[HARD[0][0][0]]],
+        ops=TESTED,
+    ),
+    Case("pool_none_fit", pool(-np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 1)), [PICTURE[:, :, :1]], ops=CUT),
+    Case("pool_plane", pool(-np.inf, lax.max, (2, 2), (2, 2)), [PICTURE[0, 0]], ops=TESTED),
+    Case(
+        "pool_relu_few",
+        lambda x: _max(jax.nn.relu(x), (1, 1, 2, 2), (1, 1, 2, 2)),
+        [PICTURE[:, :8]],
+        ops=TESTED,
+    ),
+    Case(
+        "pool_of_joined",
+        lambda x: _max(jnp.concatenate([jax.nn.relu(x), jnp.exp(x)], 1), (1, 1, 2, 2), (1, 1, 2, 2)),
+        [PICTURE],
+        also=KNOWN,
+        ops=MEAN,
+    ),
+    Case(
+        "pool_of_half_joined",
+        lambda x: _max(jnp.concatenate([jax.nn.relu(x), x], 1), (1, 1, 2, 2), (1, 1, 2, 2)),
+        [PICTURE],
+        also=KNOWN,
+        ops=TESTED,
+    ),
+    Case(
+        "pool_of_pool",
+        lambda x: _max(_bright(x, pool=TWO), (1, 1, 2, 2), (1, 1, 2, 2)),
+        [PICTURE],
+        also=HARD,
+        ops=MEAN,
+    ),
+    Case(
+        "pool_long",
+        pool(-np.inf, lax.max, (1, 1, 13, 13), (1, 1, 1, 1), "SAME"),
+        [f32(1, 3, 16, 16)],
+        ops=CUT,
+    ),
+    Case(
+        "pool_far_padding",
+        pool(-np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), [(0, 0), (0, 0), (3, 0), (0, 2)]),
+        [PICTURE],
+        ops=CUT,
+    ),
+    Case(
+        "pool_cropped",
+        pool(-np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), [(0, 0), (0, 0), (-1, 0), (0, 0)]),
+        [PICTURE],
+        ops=CUT,
+    ),
+    Case("pool_batches_too", pool(-np.inf, lax.max, (2, 1, 2, 2), (1, 1, 2, 2)), [PICTURE], ops=CUT),
+    Case(
+        "pool_spread",
+        pool(-np.inf, lax.max, (1, 1, 2, 2), (1, 1, 1, 1), window_dilation=(1, 1, 2, 2)),
+        [PICTURE],
+        ops=CUT,
+    ),
+    Case(
+        "pool_unknown_size",
+        pool(-np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2)),
+        [PICTURE],
+        spec=[("B", 16, "H", "W")],
+        also=[[f32(1, 16, 1, 4)], [f32(1, 16, 3, 2)]],
+        ops=CUT,
+    ),
+    Case(
+        "pool_f16",
+        lambda x: _max(jax.nn.relu(x), (1, 1, 2, 2), (1, 1, 2, 2)),
+        [PICTURE.astype(np.float16)],
+        ops=CUT,
+    ),
+    Case(
+        "pool_f64",
+        lambda x: _max(jax.nn.relu(x), (1, 1, 2, 2), (1, 1, 2, 2)),
+        [PICTURE.astype(np.float64)],
+        x64=True,
+        ops=CUT,
+    ),
+    Case(
+        "pool_in_branch",
+        lambda x: lax.cond(
+            x[0, 0, 0, 0] > 0,
+            lambda x: _bright(x, pool=TWO),
+            lambda x: -_bright(x, pool=TWO, relu=jnp.tanh),
+            x,
+        ),
+        [PICTURE],
+        also=[[-PICTURE], *HARD],
+    ),
     Case("max_nhwc", _max, [IMAGE], spec=[("B", 9, 8, 3)], also=[[IMAGE[:1]]]),
     Case("max_edge", _max, [EDGE]),
     Case(

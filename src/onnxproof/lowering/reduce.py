@@ -23,7 +23,7 @@ from onnxproof.lowering.registry import ANY, lowers
 # Terms of a float32 ReduceSum whose rounding error stays below 1e-5 (measured with equal terms): over
 # leading, inner and trailing axes, which run in one, a few and many lanes.
 _LEADING, _INNER, _TRAILING = 1024, 4096, 8192
-_NEVER_NEGATIVE: Final = frozenset({"Abs", "Exp", "Sigmoid", "Softmax", "Sqrt"})
+NEVER_NEGATIVE: Final = frozenset({"Abs", "Exp", "Relu", "Sigmoid", "Softmax", "Sqrt"})
 
 
 @lowers("reduce_sum", out_sharding=None)
@@ -304,7 +304,7 @@ def _extremum(ctx: Ctx, x: ir.Value, axes: Sequence[int], largest: bool) -> ir.V
     if not _is_float(dtype):
         return y
     producer = x.producer()
-    magnitude = x if producer is not None and producer.op_type in _NEVER_NEGATIVE else ctx.op("Abs", x)
+    magnitude = x if producer is not None and producer.op_type in NEVER_NEGATIVE else ctx.op("Abs", x)
     bound = ctx.reduce("ReduceSum", magnitude, axes)
     return ctx.op("Min", y, bound) if largest else ctx.op("Max", y, ctx.op("Neg", bound))
 

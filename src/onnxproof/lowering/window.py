@@ -1,8 +1,7 @@
 """Reductions over sliding windows.
 
-Windows are taken apart by axis into shifted slices: ONNX Runtime's MaxPool drops NaN and turns windows of
--inf into the lowest finite number, while slices of outer axes are plain copies that cost about as much as the
-pooling operators do and hold for every type, rank, dilation and padding.
+Windows are taken apart by axis into shifted slices, which hold for every type, rank, dilation and padding; slices
+of outer axes are plain copies. Maxima of images are left to the pooling operator where that is faster.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from onnxproof.capture.program import Dim, Program, Shape, SymDim
 from onnxproof.lowering.contract import product
 from onnxproof.lowering.emit import BOOL, I32, U8, Ctx
 from onnxproof.lowering.monoid import lift, named
+from onnxproof.lowering.pooling import max_pool
 from onnxproof.lowering.reduce import binary_op, identity_of, reduce_max, reduce_min, reduce_prod, reduce_sum
 from onnxproof.lowering.registry import ANY, lowers
 from onnxproof.lowering.shape import spread
@@ -43,6 +43,17 @@ class Windows:
         if len(sizes) < len(self.size):
             raise ctx.unsupported("a window of symbolic size", "Give the window a fixed size.")
         return sizes
+
+    def over(self, space: Sequence[int]) -> Windows:
+        """The windows over these axes alone, behind an axis of batches and one of channels."""
+        one, none = (1, 1), ((0, 0), (0, 0))
+        return Windows(
+            (*one, *(self.size[a] for a in space)),
+            (*one, *(self.strides[a] for a in space)),
+            (*none, *(self.padding[a] for a in space)),
+            (*one, *(self.base_dilation[a] for a in space)),
+            (*one, *(self.dilation[a] for a in space)),
+        )
 
 
 @lowers("reduce_window_sum")
@@ -73,7 +84,12 @@ def reduce_window_max(
 ) -> ir.Value:
     windows = _windows(window_dimensions, window_strides, padding, base_dilation, window_dilation)
     neutral = ctx.const(identity_of("Max", ctx.out.dtype), ctx.out.dtype)
-    return _separable(ctx, binary_op("max", ctx.out.dtype), x, windows, neutral)
+
+    def cut(ctx: Ctx, x: ir.Value, windows: Windows) -> ir.Value:
+        return _separable(ctx, binary_op("max", ctx.out.dtype), x, windows, neutral)
+
+    pooled = max_pool(ctx, x, windows, cut)
+    return cut(ctx, x, windows) if pooled is None else pooled
 
 
 @lowers("reduce_window_min")
