@@ -170,7 +170,7 @@ def _square_root(x: Any) -> Any:
     def solve(f: Any, start: Any) -> Any:
         return lax.fori_loop(0, 20, lambda _, y: y - f(y) / (2 * y), start)
 
-    return lax.custom_root(lambda y: y**2 - x, jnp.ones_like(x), solve, lambda f, y: y / f(1.0))
+    return lax.custom_root(lambda y: y**2 - x, jnp.ones_like(x), solve, lambda f, y: y / f(jnp.ones_like(y)))
 
 
 def _kept(x: Any) -> Any:
