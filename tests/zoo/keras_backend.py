@@ -1,9 +1,14 @@
-"""Keras on JAX: it reads the name of its backend once, when it is imported."""
+"""Keras on JAX."""
+
+from __future__ import annotations
 
 import os
+from typing import Any
 
-os.environ["KERAS_BACKEND"] = "jax"
 
-import keras
+def keras_on_jax() -> Any:
+    """The module ``keras``, which reads the name of its backend once, when it is imported."""
+    os.environ["KERAS_BACKEND"] = "jax"
+    import keras
 
-__all__ = ["keras"]
+    return keras

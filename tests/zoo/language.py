@@ -152,8 +152,9 @@ def haiku_transformer_dropout() -> Built:
 
 
 def keras_text() -> Built:
-    from tests.zoo.keras_backend import keras
+    from tests.zoo.keras_backend import keras_on_jax
 
+    keras = keras_on_jax()
     keras.utils.set_random_seed(0)
     layers = keras.layers
     inputs = keras.Input((10,), dtype="int32")

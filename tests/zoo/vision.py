@@ -195,8 +195,9 @@ def haiku_mobilenet() -> Built:
 
 
 def keras_mobilenet() -> Built:
-    from tests.zoo.keras_backend import keras
+    from tests.zoo.keras_backend import keras_on_jax
 
+    keras = keras_on_jax()
     keras.utils.set_random_seed(0)
     model = keras.applications.MobileNetV2((32, 32, 3), weights=None, classes=10, alpha=0.35)
     model.set_weights(_trained(model.get_weights()))
@@ -204,8 +205,9 @@ def keras_mobilenet() -> Built:
 
 
 def keras_unet() -> Built:
-    from tests.zoo.keras_backend import keras
+    from tests.zoo.keras_backend import keras_on_jax
 
+    keras = keras_on_jax()
     keras.utils.set_random_seed(0)
     layers = keras.layers
     inputs = keras.Input((32, 32, 3))
