@@ -250,12 +250,6 @@ PROGRAMS = [
     Program("haiku_transformer_dropout", ["haiku"], haiku_transformer_dropout),
     Program("keras_text", ["keras"], keras_text),
     Program("penzai_llama", ["penzai"], penzai_llama),
-    Program(
-        "mel_convnet",
-        ["flax"],
-        mel_convnet,
-        atol=5e-6,
-        why="values up to 9, of which JAX's own are 1.6e-6 from those in float64, and the file's 2.0e-6",
-    ),
+    Program("mel_convnet", ["flax"], mel_convnet),
     Program("spyx_snn", ["spyx"], spyx_snn),
 ]

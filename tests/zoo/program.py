@@ -37,7 +37,7 @@ class Program:
         packages: the modules that it needs, the one it is about first.
         build: makes the program; it imports the packages.
         x64: run with double precision.
-        rtol, atol: for inexact dtypes, where ``why`` says what asks for other than the default of the dtype.
+        rtol, atol: for inexact dtypes, where ``why`` says what asks for other than what ``prove`` takes.
         options: further keyword arguments of ``to_onnx``.
         fails: why the program can't be exported yet; an export that succeeds all the same is a failed test.
     """
