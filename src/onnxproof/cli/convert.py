@@ -8,7 +8,18 @@ import typer
 
 from onnxproof.cli.app import Debug, app
 from onnxproof.cli.console import progress, reporting
-from onnxproof.cli.narrow import Cases, Json, Limit, Output, Seed, Target, cases_of, finish, output_of
+from onnxproof.cli.narrow import (
+    Cases,
+    Json,
+    Limit,
+    Output,
+    Runtimes,
+    Seed,
+    Target,
+    cases_of,
+    finish,
+    output_of,
+)
 
 
 @app.command()
@@ -26,6 +37,7 @@ def convert(
     ] = False,
     cases: Cases = None,
     limit: Limit = None,
+    runtime: Runtimes = None,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
@@ -47,5 +59,6 @@ def convert(
                 weights_only=weights_only,
                 cases=given,
                 limit=limit,
+                runtimes=runtime or ("onnxruntime",),
             )
         finish(done, as_json=as_json)

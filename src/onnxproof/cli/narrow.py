@@ -47,6 +47,15 @@ Limit = Annotated[
         show_default=False,
     ),
 ]
+Runtimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME",
+        help="A runtime to prove it in, as verify takes them. Default: onnxruntime.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the inputs drawn for a model.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 SHOWN = 5  # names of weights on the screen
@@ -112,6 +121,8 @@ def lines(done: Narrowed) -> list[str]:
 
 
 def _said(loss: Loss) -> str:
+    if loss.changed is not None:
+        return f"{loss.changed:.1%} of its elements are others"
     parts = [
         f"{loss.of_scale:.2g} of its largest value {loss.scale:.3g}",
         f"absolute {loss.max_abs_error:.2g}",

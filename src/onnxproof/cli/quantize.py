@@ -9,7 +9,18 @@ import typer
 
 from onnxproof.cli.app import Debug, app
 from onnxproof.cli.console import progress, reporting
-from onnxproof.cli.narrow import Cases, Json, Limit, Output, Seed, Target, cases_of, finish, output_of
+from onnxproof.cli.narrow import (
+    Cases,
+    Json,
+    Limit,
+    Output,
+    Runtimes,
+    Seed,
+    Target,
+    cases_of,
+    finish,
+    output_of,
+)
 
 Mode = Literal["int8", "int8-static", "int4"]
 
@@ -45,6 +56,7 @@ def quantize(
     ] = False,
     block_size: Annotated[int, typer.Option(help="Weights that share a scale in int4.")] = 32,
     limit: Limit = None,
+    runtime: Runtimes = None,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
@@ -70,6 +82,7 @@ def quantize(
                 cases=given,
                 calibration=calibrate,
                 limit=limit,
+                runtimes=runtime or ("onnxruntime",),
                 operators=operator or None,
                 full_range=full_range,
                 block_size=block_size,

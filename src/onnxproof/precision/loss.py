@@ -34,6 +34,8 @@ class Loss:
         cosine: similarity of all elements of the output as one vector; None where one of them is zero.
         argmax_agreement: the part of the rows whose largest element is at the same place, of outputs of shape
             (batch, classes); None for others.
+        changed: the part of the elements that differ, of outputs of integers or booleans; None for others. Such
+            outputs have no limit: the proof wants them equal.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Loss:
     rms: float
     cosine: float | None
     argmax_agreement: float | None
+    changed: float | None
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it: infinity is text."""
@@ -86,11 +89,10 @@ def _expect(answer: str, given: Mapping[str, Any], fault: str) -> None:
 
 
 def losses(names: Sequence[str], got: Cases, want: Cases) -> list[Loss]:
-    """The loss of each inexact output. Outputs of integers have to be equal, which the proof says."""
+    """The loss of each output."""
     return [
         _loss(name, [got[case][i] for case in want], [want[case][i] for case in want])
         for i, name in enumerate(names)
-        if all(is_inexact(want[case][i].dtype) for case in want)
     ]
 
 
@@ -98,6 +100,7 @@ def _loss(name: str, got: Sequence[Array], want: Sequence[Array]) -> Loss:
     got = [join_complex(g, w) for g, w in zip(got, want, strict=True)]
     found = [difference(g, w, 0.0, 0.0) for g, w in zip(got, want, strict=True)]
     a, b = (np.concatenate([np.ravel(x).astype(np.complex128) for x in side]) for side in (got, want))
+    inexact = is_inexact(want[0].dtype)
     both = np.isfinite(a) & np.isfinite(b)
     a, b = a[both], b[both]
     scale = float(np.abs(b).max(initial=0.0))
@@ -111,7 +114,8 @@ def _loss(name: str, got: Sequence[Array], want: Sequence[Array]) -> Loss:
         of_scale=_part(max_abs, scale),
         rms=_part(float(np.linalg.norm(a - b)), lengths[1]),
         cosine=float(np.vdot(a, b).real / (lengths[0] * lengths[1])) if all(lengths) else None,
-        argmax_agreement=_agreement(got, want),
+        argmax_agreement=_agreement(got, want) if inexact else None,
+        changed=None if inexact else float(np.mean(a != b)) if a.size else 0.0,
     )
 
 

@@ -45,7 +45,7 @@ MODES: Mapping[str, Mode] = {
     )
 }
 DYNAMIC_OPERATORS = ("Conv", "Gather", "LSTM", "MatMul")
-STATIC_OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+STATIC_OPERATORS = ("Conv", "ConvTranspose", "Gather", "Gemm", "MatMul")
 MIN_BLOCK, MAX_BLOCK = 16, 256  # of the kernel of MatMulNBits, which takes powers of two
 
 

@@ -20,6 +20,7 @@ from onnxproof.errors import ConformanceError, InputSpecError
 from onnxproof.evidence.model import parsed, unchecked
 from onnxproof.evidence.proof import Recorded, place_model, verify
 from onnxproof.evidence.record import Exporter, Port
+from onnxproof.evidence.references.subject import Oracle
 from onnxproof.precision import modes
 from onnxproof.precision.cases import Array, Inputs, check, read_cases, recording
 from onnxproof.precision.loss import Loss, losses, run_all
@@ -45,7 +46,7 @@ class Narrowed:
         weights: bytes of weights of each dtype.
         wide_weights: names of matrices that stay in float32, the largest first.
         wide_nodes: operators that compute in float32 in a file of float16, and how many nodes of each.
-        losses: of each inexact output.
+        losses: of each output.
     """
 
     mode: Mode
@@ -89,6 +90,7 @@ def quantize(
     cases: Cases = None,
     calibration: Cases = None,
     limit: float | None = None,
+    runtimes: Sequence[str] = ("onnxruntime",),
     operators: Sequence[str] | None = None,
     full_range: bool = False,
     block_size: int = 32,
@@ -104,6 +106,7 @@ def quantize(
             reads. Default: those of the bundle.
         calibration: the same, for the ranges of ``"int8-static"``. Default: ``cases``.
         limit: the largest error that passes, as a part of the largest magnitude of its output. Default: by mode.
+        runtimes: where it is proven, as :func:`onnxproof.verify` names them. The losses are those in ONNX Runtime.
         operators: operator types whose weights are quantized to 8 bits. Default: those that hold most weights.
         full_range: use all 8 bits of weights. Processors that lack VNNI then saturate sums, and values are wrong.
         block_size: of the weights that share a scale in ``"int4"``; a power of two from 16 to 256.
@@ -128,7 +131,7 @@ def quantize(
         "full_range": full_range,
         "block_size": block_size,
     }
-    return _narrow(Path(source), Path(output), chosen, options, cases, limit, calibration, calibrated=static)
+    return _narrow(Path(source), Path(output), chosen, options, cases, limit, runtimes, calibration)
 
 
 def convert(
@@ -139,11 +142,12 @@ def convert(
     weights_only: bool = False,
     cases: Cases = None,
     limit: float | None = None,
+    runtimes: Sequence[str] = ("onnxruntime",),
 ) -> Narrowed:
     """Write a file in half precision, and prove what is left of its accuracy. Inputs and outputs keep their dtype.
 
     Args:
-        source, output, cases, limit: as in :func:`quantize`.
+        source, output, cases, limit, runtimes: as in :func:`quantize`.
         dtype: ``"float16"`` computes in float16 where an operator can, ``"bfloat16"`` stores weights so and
             computes in float32: ONNX Runtime's CPU provider has few kernels for bfloat16.
         weights_only: the same for float16.
@@ -153,7 +157,7 @@ def convert(
         UnsupportedError: an operator inside of a loop or branch can't have float16.
     """
     chosen = modes.of_dtype(dtype, weights_only=weights_only)
-    return _narrow(Path(source), Path(output), chosen, {}, cases, limit)
+    return _narrow(Path(source), Path(output), chosen, {}, cases, limit, runtimes)
 
 
 def evidence_of(output: Path) -> Path:
@@ -171,6 +175,32 @@ def evidence_of(output: Path) -> Path:
     return folder
 
 
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """What a narrowed file is held against: the original, the cases, and the outputs wanted of each."""
+
+    original: Path
+    placed: Path  # a copy with its external data
+    ports: Sequence[Port]
+    inputs: Inputs
+    want: Mapping[str, Sequence[Array]]
+    oracles: Mapping[str, Oracle]
+
+
+def _bench(source: Path, output: Path, cases: Cases, scratch: Path) -> _Bench:
+    known = recording(source) if source.is_dir() else None
+    original = source if known is None else known.model
+    if output.exists() and original.exists() and output.samefile(original):
+        raise InputSpecError("the output is the file to convert", way_out="Give another output.")
+    placed = scratch / "source.onnx"
+    place_model(original, placed, copy=True)
+    ports = _ports(placed)
+    if known is not None and cases is None:
+        return _Bench(original, placed, ports, known.inputs, known.outputs, known.oracles)
+    inputs = _given(cases, ports)
+    return _Bench(original, placed, ports, inputs, run_all(placed, inputs)[1], {})
+
+
 def _narrow(
     source: Path,
     output: Path,
@@ -178,58 +208,43 @@ def _narrow(
     options: Mapping[str, Any],
     cases: Cases,
     limit: float | None,
+    runtimes: Sequence[str],
     calibration: Cases = None,
-    *,
-    calibrated: bool = False,
 ) -> Narrowed:
     limit = mode.limit if limit is None else limit
     if not 0 <= limit < np.inf:
         raise InputSpecError(f"limit={limit!r}; it is a part of the largest value of an output")
     evidence = evidence_of(output)
-    known = recording(source) if source.is_dir() else None
-    original = source if known is None else known.model
-    if output.exists() and original.exists() and output.samefile(original):
-        raise InputSpecError("the output is the file to convert", way_out="Give another output.")
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        placed = folder / "source.onnx"
-        place_model(original, placed, copy=True)
-        ports = _ports(placed)
-        inputs = known.inputs if known is not None and cases is None else _given(cases, ports)
-        request = {
-            **options,
-            "mode": mode.name,
-            "model": str(placed),
-            "output": str(folder / "narrow.onnx"),
-            "external": weight_bytes(ir.load(placed)) > EXTERNAL_DATA_BYTES,
-        }
-        if calibrated:
-            ranges = inputs if calibration is None else _given(calibration, ports)
-            request["calibration"] = _write_npz(ranges, ports, folder)
-        if known is not None and cases is None:
-            want, oracles = known.outputs, known.oracles
-        else:
-            want, oracles = run_all(placed, inputs)[1], {}
-        run_tool(request)
-        model, before = ir.load(folder / "narrow.onnx"), ir.load(placed)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        bench = _bench(source, output, cases, scratch)
+        before = ir.load(bench.placed)
+        narrow = scratch / f"narrow-{output.name}"
+        request = {**options, "mode": mode.name, "model": str(bench.placed), "output": str(narrow)}
+        if mode.name == "int8-static":
+            ranges = bench.inputs if calibration is None else _given(calibration, bench.ports)
+            request["calibration"] = _write_npz(ranges, bench.ports, scratch)
+        run_tool({**request, "external": weight_bytes(before) > EXTERNAL_DATA_BYTES})
+        model = ir.load(narrow)
         if _bytes_by_dtype(model) == _bytes_by_dtype(before):
             raise InputSpecError(
                 f"there is nothing in {str(source)!r} that {mode.name} would make smaller",
                 way_out="It narrows float32 weights of products and convolutions in the main graph.",
             )
-        names, got = run_all(folder / "narrow.onnx", inputs)
-        found = losses(names, got, want)
+        names, got = run_all(narrow, bench.inputs)
+        found = losses(names, got, bench.want)
         if evidence.exists():
             shutil.rmtree(evidence)  # of the file that was there before, whatever becomes of this one
         files = save(model, output)
         record = verify(
-            Recorded(want, oracles),
+            Recorded(bench.want, bench.oracles),
             output,
-            inputs,
+            bench.inputs,
+            runtimes=runtimes,
             rtol=0.0,
             atol=_allowed(found, limit),
             bundle_path=evidence,
-            exporter=Exporter(name=mode.tool, options=_recorded(mode, options, limit, original, calibration)),
+            exporter=Exporter(name=mode.tool, options=_recorded(mode, options, limit, bench, calibration)),
             opset=model.opset_imports.get(""),
         )
         return Narrowed(
@@ -237,7 +252,7 @@ def _narrow(
             limit=limit,
             files=tuple(files),
             evidence=evidence,
-            bytes_before=_size(placed, before),
+            bytes_before=_size(bench.placed, before),
             bytes_after=sum(f.stat().st_size for f in files),
             weights=_bytes_by_dtype(model),
             wide_weights=_wide_weights(model, before),
@@ -253,6 +268,7 @@ def _allowed(found: Sequence[Loss], limit: float) -> float:
     A record has one tolerance for all outputs, while each is held against its own scale: so it fails when, and
     only when, an output is over its limit.
     """
+    found = [loss for loss in found if loss.changed is None]
     worst = max(found, key=lambda loss: loss.of_scale, default=None)
     if worst is not None and worst.of_scale > limit:
         return limit * worst.scale
@@ -290,14 +306,14 @@ def _write_npz(cases: Inputs, ports: Sequence[Port], folder: Path) -> list[str]:
 
 
 def _recorded(
-    mode: Mode, options: Mapping[str, Any], limit: float, original: Path, calibration: Cases
+    mode: Mode, options: Mapping[str, Any], limit: float, bench: _Bench, calibration: Cases
 ) -> dict[str, Any]:
     """What a record keeps of how the file came about."""
     if isinstance(calibration, (str, os.PathLike)):
         ranges = Path(calibration).name
     else:
         ranges = "the cases of this record" if calibration is None else "arrays"
-    with original.open("rb") as file:
+    with bench.original.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {
         "mode": mode.name,

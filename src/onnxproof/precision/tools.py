@@ -22,6 +22,9 @@ from onnxproof.precision import provenance
 Request = Mapping[str, Any]
 WEIGHT_RANK = 2  # weights of lower rank (biases, scales) are a hundredth of a file, and stay as they are
 
+# Which the tool leaves in float32, though ONNX Runtime has kernels for them (the table of targets, of 1.32).
+FLOAT16_BY_NOW = {"Max", "Min", "TopK"}
+
 
 class Refused(Exception):
     """The tool would get something in the file wrong."""
@@ -50,14 +53,17 @@ def _float16(source: Path, raw: Path, request: Request) -> None:
 
     inferred = raw.with_name("inferred.onnx")
     onnx.shape_inference.infer_shapes_path(str(source), str(inferred), data_prop=True)
-    stay = {*float16.DEFAULT_OP_BLOCK_LIST, *float16.ALWAYS_FLOAT_INPUTS}
+    blocked = sorted({*float16.DEFAULT_OP_BLOCK_LIST} - FLOAT16_BY_NOW)
+    stay = {*blocked, *float16.ALWAYS_FLOAT_INPUTS}
     for node in _bodies(ir.load(inferred).graph):
         if node.op_type in stay and any(v is not None and v.dtype is ir.DataType.FLOAT for v in node.inputs):
             raise Refused(
                 f"{node.op_type} {node.name!r} stays in float32, and is inside a loop or branch, where the tool"
                 " puts the casts into the wrong graph"
             )
-    converted = float16.convert_float_to_float16(str(inferred), keep_io_types=True, disable_shape_infer=True)
+    converted = float16.convert_float_to_float16(
+        str(inferred), keep_io_types=True, disable_shape_infer=True, op_block_list=blocked
+    )
     model = ir.from_proto(converted)
     model.graph.sort()  # the tool puts its casts behind everything else
     outer = {id(v) for v in (*model.graph.inputs, *model.graph.outputs)}
@@ -65,6 +71,9 @@ def _float16(source: Path, raw: Path, request: Request) -> None:
         for value in node.outputs:
             if id(value) not in outer:  # types of what stayed in float32 are those of float16
                 value.type = value.shape = None
+    for graph in model.graphs():
+        for value in graph.initializers.values():  # so do those of weights that only such operators take
+            value.dtype = value.const_value.dtype if value.const_value is not None else value.dtype
     untyped = raw.with_name("untyped.onnx")
     ir.save(model, untyped, external_data=f"{untyped.name}.data" if request["external"] else None)
     onnx.shape_inference.infer_shapes_path(str(untyped), str(raw), data_prop=True)
@@ -103,15 +112,37 @@ def _int8(source: Path, raw: Path, request: Request) -> None:
     """Weights in 8 bits; what they are multiplied with is quantized in each run, by its own range."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    quantize_dynamic(
-        _prepared(source, raw, request),
-        raw,
-        op_types_to_quantize=request["operators"],
-        per_channel=True,
-        reduce_range=not request["full_range"],
-        weight_type=QuantType.QInt8,
-        use_external_data_format=request["external"],
-    )
+    def quantize(model: str, to: Path, *, per_channel: bool, nodes: list[str], others: list[str]) -> None:
+        quantize_dynamic(
+            model,
+            to,
+            op_types_to_quantize=request["operators"],
+            per_channel=per_channel,
+            reduce_range=not request["full_range"],
+            weight_type=QuantType.QInt8,
+            nodes_to_quantize=nodes,
+            nodes_to_exclude=others,
+            use_external_data_format=request["external"],
+        )
+
+    prepared = _prepared(source, raw, request)
+    stacked = _stacked(ir.load(prepared).graph)
+    first = raw.with_name("first.onnx") if stacked else raw
+    quantize(prepared, first, per_channel=True, nodes=[], others=stacked)
+    if stacked:
+        quantize(str(first), raw, per_channel=False, nodes=stacked, others=[])
+
+
+def _stacked(graph: ir.Graph) -> list[str]:
+    """Products with stacks of matrices, of which ONNX Runtime's kernel takes one scale only."""
+    return [
+        node.name or ""
+        for node in graph
+        if node.op_type == "MatMul"
+        and (weight := node.inputs[1]) is not None
+        and weight.const_value is not None
+        and len(weight.const_value.shape) > WEIGHT_RANK
+    ]
 
 
 def _int8_static(source: Path, raw: Path, request: Request) -> None:
@@ -147,7 +178,14 @@ def _int4(source: Path, raw: Path, request: Request) -> None:
 
     model = ONNXModel(onnx.load(_prepared(source, raw, request)))
     model.replace_gemm_with_matmul()
-    quantizer = MatMulNBitsQuantizer(model.model, bits=4, block_size=request["block_size"], is_symmetric=True)
+    double = {t.name for t in model.initializer() if t.data_type == onnx.TensorProto.DOUBLE}
+    quantizer = MatMulNBitsQuantizer(
+        model.model,
+        bits=4,
+        block_size=request["block_size"],
+        is_symmetric=True,
+        nodes_to_exclude=[n.name for n in model.nodes() if double & set(n.input)],  # there is no kernel
+    )
     quantizer.process()
     quantizer.model.save_model_to_file(str(raw), request["external"])
 
