@@ -12,12 +12,15 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx_ir as ir
 from jax import lax
 
 from onnxproof.capture.program import Aval
 from onnxproof.lowering.emit import Ctx
 from onnxproof.raising.composite import Candidate, Variant, composite, literal_scalars
+
+_STORED = 4096  # so many ones are a constant in the file; more are expanded when the session is made
 
 
 def _grouped_fast(
@@ -116,7 +119,8 @@ def _grouped_form(
     first = [0, channel, *(a for a in range(1, rank) if a != channel)]
     count = math.prod(d for d in shape[1:] if isinstance(d, int)) // groups
     flat = ctx.op("Reshape", ctx.transpose(x, first), ctx.i64([0, groups, count]))
-    ones = ctx.op("Expand", ctx.const([1.0], dtype), ctx.i64([count]))
+    one = ctx.const(np.ones(count if count <= _STORED else 1), dtype)
+    ones = ctx.expand(one, (count,))
     normal = ctx.op("LayerNormalization", flat, ones, axis=-1, epsilon=epsilon)
     back = ctx.reshape(normal, [shape[a] for a in first])
     restored = ctx.transpose(back, [first.index(a) for a in range(rank)])
