@@ -37,6 +37,12 @@ if TYPE_CHECKING:
         UnsupportedPrimitive as UnsupportedPrimitive,
     )
     from onnxproof.evidence.proof import verify as verify
+    from onnxproof.evidence.runtimes.recommended import (
+        recommended_options as recommended_options,
+    )
+    from onnxproof.evidence.runtimes.recommended import (
+        session_options as session_options,
+    )
     from onnxproof.functions import onnx_function as onnx_function
     from onnxproof.precision.narrow import convert as convert
     from onnxproof.precision.narrow import quantize as quantize
@@ -51,6 +57,8 @@ _HOME = {
     "quantize": "precision.narrow",
     "verify": "evidence.proof",
     "onnx_function": "functions",
+    "session_options": "evidence.runtimes.recommended",
+    "recommended_options": "evidence.runtimes.recommended",
     "ArtifactError": "errors",
     "ConformanceError": "errors",
     "EffectfulProgram": "errors",

@@ -230,7 +230,7 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A runtime for a model: onnxruntime, onnxruntime-cuda, openvino, tract.",
+            help="A runtime for a model: onnxruntime, onnxruntime-recommended, onnxruntime-cuda, openvino, tract.",
             show_default=False,
         ),
     ] = None,

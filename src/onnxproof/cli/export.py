@@ -12,8 +12,8 @@ import typer
 from onnxproof.cli.console import progress
 
 if TYPE_CHECKING:
-    from onnxproof.raising.gate import NormalizationMode
     from onnxproof.artifact.save import ExportMode
+    from onnxproof.raising.gate import NormalizationMode
 
 
 @dataclass(frozen=True, slots=True)

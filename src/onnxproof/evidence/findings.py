@@ -9,6 +9,7 @@ from typing import Literal
 from onnxproof.evidence.court import runs_of
 from onnxproof.evidence.record import STAGES, Failure, InputCase, Output, Record, Run, Runtime, Stage
 from onnxproof.evidence.runtimes.limits import LIMITS
+from onnxproof.evidence.runtimes.recommended import DENORMAL_AS_ZERO
 
 _LIMITS = {(name, limit.name): limit.what for name, limits in LIMITS.items() for limit in limits}
 Weight = Literal["error", "warning"]
@@ -27,12 +28,14 @@ class Complaint:
 
 
 def run_label(runtime: Runtime) -> str:
-    """A runtime and what tells its runs apart, on one line: name, provider, optimization level."""
+    """A runtime and what tells its runs apart, on one line: name, provider, optimization level, denormals."""
     level = runtime.session.get("graph_optimization_level")
     words = {"ORT_ENABLE_ALL": "optimized", "ORT_DISABLE_ALL": "optimizations off"}
     parts = [runtime.name, runtime.provider.removesuffix("ExecutionProvider")]
     if level is not None:
         parts.append(words.get(str(level), str(level)))
+    if runtime.session.get(DENORMAL_AS_ZERO) == "1":
+        parts.append("denormals as zero")
     return " ".join(parts)
 
 

@@ -22,6 +22,7 @@ from onnxproof.evidence.files import UnsafePath, safe_parts
 from onnxproof.evidence.profile import AD_HOC, Profile, ProfileCase, RuntimeSpec
 from onnxproof.evidence.record import CallableConfig, Exporter, Policy, Record, Tolerances
 from onnxproof.evidence.references.subject import Array, Oracle, State
+from onnxproof.evidence.runtimes.recommended import RECOMMENDED
 from onnxproof.evidence.source import source
 from onnxproof.evidence.stages import Draft
 
@@ -41,6 +42,13 @@ RUNS: dict[str, tuple[RuntimeSpec, ...]] = {
             session={**THREADS, "graph_optimization_level": level},
         )
         for level in ("ORT_ENABLE_ALL", "ORT_DISABLE_ALL")
+    ),
+    "onnxruntime-recommended": (  # as a deployment may run it: onnxproof.session_options
+        RuntimeSpec(
+            name="onnxruntime",
+            provider="CPUExecutionProvider",
+            session={**THREADS, "graph_optimization_level": "ORT_ENABLE_ALL", **RECOMMENDED},
+        ),
     ),
     "onnxruntime-cuda": (
         RuntimeSpec(

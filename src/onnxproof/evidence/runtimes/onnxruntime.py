@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from onnxproof.evidence.runtimes.adapter import Array, Loaded, NotLoaded, Options, Refused
 from onnxproof.evidence.runtimes.ort import from_ort, to_ort
+from onnxproof.evidence.runtimes.recommended import RECOMMENDED
 
 CUDA = "CUDAExecutionProvider"
 _CUDA_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -18,7 +19,7 @@ _RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"  # onnxruntime_ses
 
 
 class OnnxRuntime:
-    """ONNX Runtime; session options are the attributes of ``SessionOptions``, enumerations by name."""
+    """ONNX Runtime; session options are attributes of ``SessionOptions``, enumerations by name, and config entries."""
 
     provider_options: ClassVar[dict[str, str]] = {}
 
@@ -40,6 +41,8 @@ class OnnxRuntime:
                 options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, value)
             elif name in ("intra_op_num_threads", "inter_op_num_threads"):
                 setattr(options, name, value)
+            elif name in RECOMMENDED:
+                options.add_session_config_entry(name, str(value))
             else:
                 raise NotLoaded(f"{name!r} is no session option that records state")
         options.add_session_config_entry(_RECORD_PLACEMENT, "1")
