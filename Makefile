@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo gallery test test-torch test-extras conformance test-zoo corpus accuracy lint format typecheck bench coverage lock clean
+.PHONY: help setup demo gallery test test-torch test-extras conformance test-zoo corpus accuracy lint format typecheck bench bench-zoo coverage lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make format     rewrite the code as ruff formats it"
 	@echo "make typecheck  mypy --strict"
 	@echo "make bench      measure export and inference, beside jax2onnx"
+	@echo "make bench-zoo  latency of 21 models beside jax2onnx, PyTorch and jax.jit"
 	@echo "make coverage   try every public function of JAX, and write docs/coverage.md"
 	@echo "make lock       write requirements/ anew, for this Python"
 	@echo "make clean      remove what the commands above made"
@@ -105,9 +106,18 @@ bench:
 	@.venv-bench/bin/python -c 'import jax2onnx' 2>/dev/null || .venv-bench/bin/python -m pip install --quiet jax2onnx
 	.venv-bench/bin/python -m benchmarks.export $(ARGS)
 
+# ZOO: where the figures go; the table is printed. Ten minutes on two quiet cores.
+ZOO ?= zoo.json
+
+bench-zoo:
+	@$(MAKE) --no-print-directory setup VENV=.venv-bench
+	@.venv-bench/bin/python -c 'import jax2onnx' 2>/dev/null || .venv-bench/bin/python -m pip install --quiet jax2onnx
+	@.venv-bench/bin/python -c 'import torch, onnxscript' 2>/dev/null || .venv-bench/bin/python -m pip install --quiet "torch==2.13.*" "onnxscript>=0.7"
+	.venv-bench/bin/python -m benchmarks.zoo --output $(ZOO) $(ARGS)
+
 # The page is about the newest JAX, which needs Python 3.12: make coverage PYTHON=python3.12 VENV=.venv-3.12
 coverage: setup
-	$(BIN)/python -m tests.sweep.generate
+	$(BIN)/python -m tests.sweep.generate $(ARGS)
 
 lock:
 	$(PYTHON) scripts/lock.py

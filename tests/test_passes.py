@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -145,6 +146,15 @@ def test_folding_does_not_enlarge_the_file() -> None:
 def test_nothing_is_divided_by_zero_while_folding() -> None:
     zero = Model(lambda m, x: x + 1 / m.a, a=np.zeros(3, np.float32))
     assert ops(export(zero, f32(3))) == {"Add": 1}
+
+
+def test_equal_nodes_are_merged() -> None:
+    def call(x: Any, y: Any, i: Any) -> Any:
+        update = functools.partial(lax.dynamic_update_slice_in_dim, start_index=i, axis=0)
+        return update(x, y), update(2 * x, y)
+
+    found = ops(export(call, f32(5, 3), f32(1, 3), np.int32(2)))
+    assert (found["ScatterND"], found["Clip"], found["Mul"]) == (2, 1, 1)
 
 
 # -- contraction -----------------------------------------------------------------------------------
@@ -339,6 +349,7 @@ NETS: dict[str, tuple[Callable[..., Any], dict[str, Any], int]] = {  # function,
     "scalar": (lambda m, x: conv(2.0 - conv(x, m.w) / 3.0, m.v), SQUARE, 2),
     "choice": (lambda m, x: (lambda y: conv(jnp.where(y > 0.5, y, -y), m.v))(conv(x, m.w)), SQUARE, 2),
     "pointwise": (lambda m, x: jax.nn.relu(conv(x, m.p) + m.n_bias), {**SQUARE, "p": f32(1, 1, 4, 4)}, 0),
+    "channel_sums": (lambda m, x: (lambda y: conv(y + jnp.tanh(y.sum((0, 1, 2))), m.v))(conv(x, m.w)), SQUARE, 2),
     "two_outputs": (lambda m, x: ((y := conv(x, m.w)), jnp.exp(-y)), SQUARE, 2),
     "input_back": (lambda m, x: jnp.transpose(jnp.transpose(x, (0, 3, 1, 2)), (0, 2, 3, 1)), SQUARE, 0),
     "same_twice": (lambda m, x: (jnp.swapaxes(x, 1, 2), jnp.swapaxes(x, 1, 2)), SQUARE, 1),
@@ -350,6 +361,12 @@ def test_transposes_cancel(name: str) -> None:
     call, arrays, left = NETS[name]
     model = export(Model(call, **arrays), f32(2, 8, 8, 4), spec=[("B", 8, 8, 4)])
     assert ops(model)["Transpose"] == left, [(n.op_type, list(n.input)) for n in model.graph.node]
+
+
+@pytest.mark.parametrize("name", ["gate", "residual", "channel_sums", "global_mean"])
+def test_transposes_cancel_for_one_image(name: str) -> None:
+    call, arrays, left = NETS[name]
+    assert ops(export(Model(call, **arrays), f32(1, 8, 8, 4)))["Transpose"] == left
 
 
 def test_reshapes_merge() -> None:

@@ -115,8 +115,9 @@ class _Normalizer:
         for i in range(first, len(inputs)):
             fits = partial(_same, inputs, i, first=first, out=out)
             small = self.unbroadcast(inputs[i], eqn.site, eqns, fits)
-            if small is not None and (small.aval.size != inputs[i].aval.size or inputs[i].aval.shape != out):
-                inputs[i] = small
+            if small is None or (inputs[i].aval.shape == out and _unit_change(small.aval.shape, out)):
+                continue  # nothing is broadcast: a result of full size keeps its shape, which patterns expect
+            inputs[i] = small
         return eqn if tuple(inputs) == eqn.inputs else replace(eqn, inputs=tuple(inputs))
 
     def unbroadcast(

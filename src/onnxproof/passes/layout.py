@@ -18,11 +18,10 @@ from onnxproof.passes.constants import SMALL, Constants, note
 from onnxproof.passes.edit import Dims, dims_of, insert_like, only_user, replace_node
 from onnxproof.passes.evaluate import attr
 from onnxproof.passes.graphs import graphs
+from onnxproof.passes.perms import Perm, inverse, keeps_order, perm_of, without
 
 if TYPE_CHECKING:
     from onnxproof.passes.pipeline import PassContext
-
-Perm = tuple[int, ...]
 
 _POINTWISE = frozenset(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast
@@ -43,10 +42,6 @@ def arrange_layout(model: ir.Model, context: PassContext) -> None:
         if isinstance(graph, ir.Graph):  # a function holds no initializers
             _Arranger(graph, constants, context.provenance).run()
     constants.settle()
-
-
-def inverse(perm: Perm) -> Perm:
-    return tuple(int(i) for i in np.argsort(perm))
 
 
 class _Arranger:
@@ -81,10 +76,10 @@ class _Arranger:
 
     def meet(self, node: ir.Node) -> None:
         """Merge a transpose with the transpose before it, or with an equal one."""
-        source, perm = _operand(node), _perm(node)
+        source, perm = _operand(node), perm_of(node)
         before = source.producer()
         if before is not None and before.op_type == "Transpose":
-            inner = _perm(before)
+            inner = perm_of(before)
             source, perm = _operand(before), tuple(inner[p] for p in perm)
         elif (
             before is not None
@@ -113,7 +108,7 @@ class _Arranger:
 
     def regroup(self, node: ir.Node, before: ir.Node) -> ir.Value | None:
         """Let a reshape put unit axes where the transpose would move them, if it moves nothing else."""
-        numbers, perm = self.ints(before.inputs[1]), _perm(node)
+        numbers, perm = self.ints(before.inputs[1]), perm_of(node)
         if numbers is None or before.domain or not _moves_units_only(node):
             return None
         attributes = {k: v.value for k, v in before.attributes.items()}
@@ -152,13 +147,21 @@ class _Arranger:
         if source is not node.inputs[0]:
             node.replace_input_with(0, source)
             self.touch(node)
-        if self.is_moved(source):
+        shape = dims_of(source)
+        if shape is not None and None not in shape and shape == dims_of(node.outputs[0]):
+            self.skip(node, source)
+        elif self.is_moved(source):
             self.flatten(node)
+
+    def skip(self, node: ir.Node, source: ir.Value) -> None:
+        """Let what reads ``node`` read ``source``, which has the same shape."""
+        if not node.outputs[0].is_graph_output() or self.may_become_output(source):
+            replace_node(node, [source])
 
     def flatten(self, node: ir.Node) -> None:
         """Reorder the rows of the matrix that a flattened, transposed operand is multiplied with."""
         before, user = _producer(_operand(node)), only_user(node.outputs[0])
-        shape, flat, perm = dims_of(_operand(node)), dims_of(node.outputs[0]), _perm(before)
+        shape, flat, perm = dims_of(_operand(node)), dims_of(node.outputs[0]), perm_of(before)
         if shape is None or perm[0] != 0 or user is None or user.op_type != "MatMul":
             return
         sizes, matrix = [d for d in shape[1:] if isinstance(d, int)], user.inputs[1]
@@ -194,8 +197,8 @@ class _Arranger:
         moved = [v for v in node.inputs if v is not None and self.is_moved(v)]
         if not moved:
             return
-        perm = _perm(_producer(moved[0]))
-        if any(_perm(_producer(v)) != perm for v in moved):
+        perm = perm_of(_producer(moved[0]))
+        if any(perm_of(_producer(v)) != perm for v in moved):
             return
         if not all(self.worthwhile(v, node) for v in moved):
             return
@@ -267,11 +270,25 @@ class _Arranger:
         if self.constants.is_constant(value):
             return self.relay(value, back, whole)
         if len(shape) != len(perm):
-            return None
+            return None if whole else self.widened(node, value, back)
         ready = self.transposed.get((value, back))
         if ready is None and not whole and sum(d != 1 for d in shape) <= len(perm) - 2:
             return self.transpose(node, value, back, tuple(shape[p] for p in back))
         return ready
+
+    def widened(self, node: ir.Node, value: ir.Value, perm: Perm) -> ir.Value | None:
+        """A runtime value of lower rank in another layout, where a reshape gives it."""
+        shape = dims_of(value) or ()
+        full = (1,) * (len(perm) - len(shape)) + shape
+        numbers = [d for p in perm if isinstance(d := full[p], int)]
+        if len(numbers) < len(full) or not keeps_order(perm, full):
+            return None
+        inputs = [value, self.constants.literal(np.asarray(numbers, np.int64))]
+        new = insert_like(node, "Reshape", inputs, [tuple(numbers)], {})
+        new.outputs[0].type = value.type
+        self.touch(new)
+        self.reshape(new)
+        return new.outputs[0]
 
     def relay(self, value: ir.Value, perm: Perm, whole: bool) -> ir.Value | None:
         """A constant in another layout, leading axes of size 1 left out where broadcasting supplies them."""
@@ -320,6 +337,11 @@ def _copied(node: ir.Node, target: list[int]) -> list[int]:
     return [] if attr(node, "allowzero", 0) else [i for i, d in enumerate(target) if d == 0]
 
 
+def _moves_units_only(node: ir.Node) -> bool:
+    shape = dims_of(_operand(node))
+    return shape is not None and keeps_order(perm_of(node), shape)
+
+
 def _base(node: ir.Node) -> ir.Value:
     """The operand of the transpose that gives the node's first operand."""
     return _operand(_producer(_operand(node)))
@@ -329,18 +351,6 @@ def _producer(value: ir.Value) -> ir.Node:
     producer = value.producer()
     assert producer is not None
     return producer
-
-
-def _perm(node: ir.Node) -> Perm:
-    return tuple(int(p) for p in attr(node, "perm"))
-
-
-def _moves_units_only(node: ir.Node) -> bool:
-    shape, perm = dims_of(_operand(node)), _perm(node)
-    if shape is None:
-        return False
-    kept = [p for p in perm if shape[p] != 1]
-    return kept == sorted(kept)
 
 
 # -- how each kind of operator changes with the layout: inputs, attributes (None: kept), result's transpose
@@ -372,13 +382,7 @@ def _reduction(a: _Arranger, node: ir.Node, perm: Perm) -> Plan | None:
         attributes["axes"] = at
     if attr(node, "keepdims", 1):
         return inputs, attributes, perm
-    return inputs, attributes, _without(perm, at)
-
-
-def _without(perm: Perm, axes: Sequence[int]) -> Perm:
-    """``perm`` on what is left when the axes (of the operand) are gone."""
-    left = [p for p in range(len(perm)) if p not in axes]
-    return tuple(left.index(p) for p in perm if p not in axes)
+    return inputs, attributes, without(perm, at)
 
 
 def _squeeze(a: _Arranger, node: ir.Node, perm: Perm) -> Plan | None:
@@ -387,7 +391,7 @@ def _squeeze(a: _Arranger, node: ir.Node, perm: Perm) -> Plan | None:
         return None
     at = sorted(perm[x % len(perm)] for x in axes)
     inputs = [_base(node), a.constants.literal(np.asarray(at, np.int64))]
-    return inputs, None, _without(perm, at)
+    return inputs, None, without(perm, at)
 
 
 def _concat(a: _Arranger, node: ir.Node, perm: Perm) -> Plan | None:

@@ -12,6 +12,7 @@ from onnxproof.passes.dead import remove_dead
 from onnxproof.passes.fold import fold_constants
 from onnxproof.passes.layout import arrange_layout
 from onnxproof.passes.legalize import legalize
+from onnxproof.passes.merge import merge_equal_nodes
 from onnxproof.passes.names import assign_names
 from onnxproof.passes.pointwise import multiply_pointwise
 from onnxproof.passes.residual import keep_residuals
@@ -32,8 +33,10 @@ Pass = Callable[[ir.Model, PassContext], None]
 PIPELINE: Sequence[Pass] = (
     remove_dead,  # rules may emit operators that no result needs
     fold_constants,  # before any rewrite that looks for constant operands
+    merge_equal_nodes,  # after folding: equal constants are one; before layout, which counts readers
     arrange_layout,  # after folding: constants take the layout that cancels most transposes
     contract_affine,  # after layout: then what follows a convolution stands next to it
+    arrange_layout,  # again: reshapes that meet since the factor between them went into weights
     multiply_pointwise,  # after contraction: biases are where they end up
     remove_dead,  # rewrites leave what they replaced
     keep_residuals,  # after dead values: it asks for the one reader of a sum

@@ -59,6 +59,22 @@ def softplus(ctx: Ctx, x: ir.Value) -> ir.Value:
     return ctx.op("Softplus", x)
 
 
+def _single(candidate: Candidate) -> Iterable[Variant]:
+    """One float32 operand: a slope of 1/6 is a float32 attribute, and half precision rounds at each step."""
+    if candidate.out.dtype.name == "float32":
+        yield Variant((candidate.out,))
+
+
+@composite("hard_swish", references=[jax.nn.hard_swish], root="mul", anchor="min", specs=_single)
+def hard_swish(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("HardSwish", x)
+
+
+@composite("hard_sigmoid", references=[jax.nn.hard_sigmoid], root="div", anchor="min", specs=_single)
+def hard_sigmoid(ctx: Ctx, x: ir.Value) -> ir.Value:
+    return ctx.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+
+
 def _leaky_relu(x: jax.Array, slope: jax.Array) -> jax.Array:
     return jnp.where(x >= 0, x, slope * x)
 
