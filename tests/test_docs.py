@@ -57,6 +57,19 @@ def test_the_examples_of_evidence_run(tmp_path: Path) -> None:
     assert again.code == 0, again.err
 
 
+def test_the_example_of_quantize_runs(tmp_path: Path) -> None:
+    (example,) = blocks("docs/quantize.md", "python")
+    (tmp_path / "smaller.py").write_text(example)
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    command = [sys.executable, "-W", "error", "smaller.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for line in ("convert net.evidence --to bfloat16", "quantize net.evidence --mode int4 --json"):
+        assert line in "".join(blocks("docs/quantize.md", "console"))
+        again = onnxproof_command(tmp_path, *line.split())
+        assert again.code == 0, again.err
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 )
