@@ -1,0 +1,1 @@
+"""Every public function of JAX's numerical modules: exported, run in ONNX Runtime, held against JAX."""
