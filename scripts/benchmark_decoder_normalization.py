@@ -35,9 +35,10 @@ from flax import nnx
 
 from onnxproof import to_onnx
 from onnxproof.evidence.source import host, onnxproof_version, source
+from onnxproof.raising.gate import NormalizationMode
 
 FORMAT = "onnxproof.decoder-normalization/1"
-MODES = ("auto", "prefer_native")
+MODES: tuple[NormalizationMode, ...] = ("auto", "prefer_native")
 SHAPES = ("static", "symbolic")
 TOLERANCE = {"float32": 1e-4, "float16": 2e-3}  # relative and absolute, against JAX
 PACKAGES = ("jax", "jaxlib", "flax", "numpy", "onnx", "onnx-ir", "onnxruntime")
@@ -84,7 +85,7 @@ class Case:
     """One export, its session, and what was measured of it."""
 
     shapes: str
-    mode: str
+    mode: NormalizationMode
     model: onnx.ModelProto
     session: ort.InferenceSession
     feed: Mapping[str, Array]
@@ -158,7 +159,7 @@ def session_options(threads: int) -> ort.SessionOptions:
 
 
 def prepared(
-    module: Any, arrays: Sequence[Array], shapes: str, mode: str, options: argparse.Namespace
+    module: Any, arrays: Sequence[Array], shapes: str, mode: NormalizationMode, options: argparse.Namespace
 ) -> Case:
     """Export, make the session, run once."""
     names = ("T", "S")
@@ -166,7 +167,7 @@ def prepared(
         jax.ShapeDtypeStruct(a.shape if shapes == "static" else ("B", names[i], a.shape[-1]), a.dtype)
         for i, a in enumerate(arrays)
     ]
-    model = to_onnx(module, specs, opset=options.opset, normalization_mode=mode)  # type: ignore[arg-type]
+    model = to_onnx(module, specs, opset=options.opset, normalization_mode=mode)
     data, settings = model.SerializeToString(), session_options(options.intra_op_threads)
     start = time.perf_counter()
     session = ort.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
