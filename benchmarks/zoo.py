@@ -192,7 +192,9 @@ def reasons(rows: dict[str, Row]) -> str:
                 lines.append(f"- {name}, {tool}: {row[tool]['error']}")
         ours = row[OURS].get("operators_us")
         for tool in TOOLS if ours else ():
-            spent = row[tool].get("operators_us", {})
+            spent = row[tool].get("operators_us")
+            if not spent:
+                continue
             parts = sorted(spent.items(), key=lambda item: -item[1])[:5]
             lines.append(f"- {name}, {tool} spends " + ", ".join(f"{op} {us:.0f} µs" for op, us in parts))
     return "\n".join(lines)
