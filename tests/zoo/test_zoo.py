@@ -15,10 +15,10 @@ from tests.zoo.prove import installed, prove
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # packages warn of whatever they like
 
-PROGRAMS = programs()
+ROWS = programs()
 
 
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS if installed(p)])
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in ROWS if installed(p)])
 def test_program(program: Program) -> None:
     if not program.fails:
         prove(program)
@@ -32,13 +32,13 @@ def test_program(program: Program) -> None:
 
 def test_whole_zoo(request: pytest.FixtureRequest) -> None:
     """As many programs and packages as were promised, and in the lane of the zoo none is left out."""
-    names = collections.Counter(p.name for p in PROGRAMS)
+    names = collections.Counter(p.name for p in ROWS)
     assert max(names.values()) == 1, names.most_common(1)
-    assert len(PROGRAMS) >= 60
-    assert len({p.packages[0] for p in PROGRAMS}) >= 25
-    assert sum(not p.fails for p in PROGRAMS) >= 57
-    for program in PROGRAMS:
+    assert len(ROWS) >= 60
+    assert len({p.packages[0] for p in ROWS}) >= 25
+    assert sum(not p.fails for p in ROWS) >= 57
+    for program in ROWS:
         assert (program.rtol, program.atol) == (None, None) or program.why, program.name
     if request.config.getoption("--whole-zoo"):
-        missing = sorted({m for p in PROGRAMS if not installed(p) for m in p.packages})
+        missing = sorted({m for p in ROWS if not installed(p) for m in p.packages})
         assert not missing, f"these packages, or some of them, are missing: {missing}"
