@@ -23,7 +23,10 @@ BROAD_EXCEPT = {
     "cli/target.py": (1, "the user's module and builder run"),
     "cli/console.py": (1, "the last place where a fault of ours can become one paragraph"),
     "evidence/localize.py": (1, "ONNX's reference evaluator raises what NumPy raises"),
-    "evidence/references/jax.py": (3, "the user's callable runs under jit, on other dtypes, and as its traced program"),
+    "evidence/references/jax.py": (
+        3,
+        "the user's callable runs under jit, on other dtypes, and as its traced program",
+    ),
     "evidence/runtimes/worker.py": (1, "a runtime loads and runs a model, and raises anything"),
     "evidence/source.py": (1, "a broken package raises anything while it is imported"),
     "evidence/stages.py": (1, "an exporter and the user's model run"),
@@ -76,7 +79,9 @@ def test_source_file(path: Path) -> None:
         assert not jaxpr, f"{name} touches jaxprs, which only capture/ may: {jaxpr}"
     if not name.startswith(("demo/", "evidence/runtimes/")) and name != "precision/tools.py":
         runtimes = sorted(u for u in imports(path) if u.partition(".")[0] == "onnxruntime")
-        assert not runtimes, f"{name} imports a runtime, which only evidence/runtimes/ and precision/tools.py may"
+        assert not runtimes, (
+            f"{name} imports a runtime, which only evidence/runtimes/ and precision/tools.py may"
+        )
     environment = sorted(u for u in used if u in ("os.environ", "os.getenv"))
     assert not environment, f"{name} reads environment variables, which are no API"
 

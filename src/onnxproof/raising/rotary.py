@@ -137,8 +137,10 @@ _KEEPING = frozenset({"cos", "sin", "convert_element_type", "neg"})
 def _repeats(atom: Atom, candidate: Candidate) -> bool:
     """Whether the second half of the last axis is certain to equal the first."""
     if isinstance(atom, Lit):
-        halves = np.split(atom.value, 2, -1) if atom.value.ndim and atom.value.shape[-1] % 2 == 0 else None
-        return halves is not None and bool(np.array_equal(*halves))
+        if atom.value.ndim == 0 or atom.value.shape[-1] % 2:
+            return False
+        first, second = np.split(atom.value, 2, -1)
+        return bool(np.array_equal(first, second))
     eqn = candidate.makers.get(atom)
     if eqn is None:
         return False
