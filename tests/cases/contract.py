@@ -81,7 +81,68 @@ DTYPES = {
     "bool_many": (np.ones((1, 512)), np.ones((512, 1)), np.bool_, None),
 }
 
+W3, W9 = f32(3, 6), f32(9, 12)
+
 CASES = [
+    Case(
+        "across",
+        lambda x: jnp.einsum("btc,ts->bsc", x, W3),
+        [f32(2, 3, 8)],
+        spec=[("B", 3, "C")],
+        also=[[f32(1, 3, 5)], [f32(0, 3, 4)]],
+        ops=["!Transpose"],
+    ),
+    Case(
+        "across_first",
+        jax.vmap(lambda x: W3.T @ x),
+        [f32(2, 3, 9)],
+        spec=[("B", 3, 9)],
+        also=[[f32(1, 3, 9)]],
+        ops=["!Transpose"],
+    ),
+    Case(
+        "across_two",
+        lambda x: jnp.einsum("bhwc,hH,wW->bHWc", x, W3, W3),
+        [f32(2, 3, 3, 8)],
+        spec=[("B", 3, 3, 8)],
+        also=[[f32(1, 3, 3, 8)], [np.where(f32(1, 3, 3, 8) > 1, np.inf, f32(1, 3, 3, 8)).astype(np.float32)]],
+        ops=["!Transpose"],
+    ),
+    Case(
+        "across_two_last",
+        lambda x: jnp.einsum("bchw,hH,wW->bcHW", x, W3, W9),
+        [f32(2, 4, 3, 9)],
+        ops=["!Transpose"],
+    ),
+    Case("across_small", lambda x: jnp.einsum("bhtc,ts->bhsc", x, W3), [f32(2, 5, 3, 2)]),
+    Case(
+        "across_symbolic",
+        lambda x: jnp.einsum("bhtc,ts->bhsc", x, W3),
+        [f32(2, 3, 3, 8)],
+        spec=[("B", "H", 3, "C")],
+        also=[[f32(1, 5, 3, 4)]],
+    ),
+    Case(
+        "across_symbolic_inner",
+        lambda x: jnp.einsum("bthc,ts->bhsc", x, W3),
+        [f32(2, 3, 4, 8)],
+        spec=[("B", 3, "H", "C")],
+        also=[[f32(1, 3, 5, 4)]],
+    ),
+    Case("across_int", lambda x, w: jnp.einsum("btc,ts->bcs", x, w), [ints(2, 3, 9), ints(3, 4)]),
+    Case(
+        "across_f16",
+        lambda w, x: jnp.einsum("ts,btc->bsc", w, x),
+        [f32(3, 4).astype(np.float16), f32(2, 3, 9).astype(np.float16)],
+    ),
+    Case(
+        "turned_product", lambda p, v: jnp.einsum("bhqk,bkhd->bqhd", p, v), [f32(2, 3, 4, 5), f32(2, 5, 3, 7)]
+    ),
+    Case(
+        "turned_product_twice",
+        lambda p, v: (lambda y: (y, y.transpose(0, 1, 3, 2)))(jnp.einsum("bkhd,bhqk->bhdq", v, p)),
+        [f32(2, 3, 4, 5), f32(2, 5, 3, 7)],
+    ),
     *(
         Case(name, dot(c, b), [f32(*sx), f32(*sy, seed=1)], ops=ops)
         for name, (c, b, sx, sy, ops) in FORMS.items()

@@ -7,6 +7,7 @@ shape (lowerings map these primitives to ONNX operators that broadcast).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -55,11 +56,20 @@ _FOLD: Mapping[str, Callable[..., Any]] = {
 
 def normalize(program: Program) -> Program:
     """The Program in its normal spelling, without dead or duplicate equations."""
-    return drop_dead(merge_equal(_Normalizer().run(drop_dead(program))))
+    program = drop_dead(program)
+    return drop_dead(merge_equal(_Normalizer(_uses(program)).run(program)))
+
+
+def _uses(program: Program) -> Mapping[Atom, int]:
+    """How often equations and results read a Var."""
+    bodies = [program, *(b for e in program.walk() for b in e.bodies())]
+    read = [a for e in program.walk() for a in e.inputs] + [a for b in bodies for a in b.outputs]
+    return Counter(a for a in read if isinstance(a, Var))
 
 
 class _Normalizer:
-    def __init__(self) -> None:
+    def __init__(self, uses: Mapping[Atom, int]) -> None:
+        self.uses = uses
         self.env: dict[Var, Atom] = {}
         self.made_by: dict[Var, Eqn] = {}
 
@@ -275,9 +285,15 @@ def _logic(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
     """``x and true``, ``x or false`` of booleans."""
     out = eqn.outputs[0].aval
     for side, other in (eqn.inputs, eqn.inputs[::-1]):
-        value = _scalar(n, other) if out.dtype.kind == "b" and side.aval == out else None
-        if value is not None and bool(value) == (eqn.primitive == "and"):
+        value = _scalar(n, other) if out.dtype.kind == "b" else None
+        if value is None or bool(value) != (eqn.primitive == "and"):
+            continue
+        if side.aval == out:
             return side
+        if side.aval.ndim == out.ndim:
+            at = tuple(range(out.ndim))
+            params = {"shape": out.shape, "broadcast_dimensions": at, "sharding": None}
+            return replace(eqn, primitive="broadcast_in_dim", inputs=(side,), params=params)
     return eqn
 
 
@@ -296,11 +312,41 @@ def _transpose(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
         eqn = replace(eqn, inputs=maker.inputs)
     if perm == tuple(range(len(perm))):
         return eqn.inputs[0]
-    return replace(eqn, params={"permutation": perm})
+    shape, out = eqn.inputs[0].aval.shape, eqn.outputs[0].aval.shape
+    kept = [p for p in perm if shape[p] != 1]
+    if kept == sorted(kept):
+        params = {"new_sizes": out, "dimensions": None, "sharding": None}
+        return _reshape(n, replace(eqn, primitive="reshape", params=params), eqns)
+    return _of_product(n, replace(eqn, params={"permutation": perm}), eqns)
+
+
+def _of_product(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn:
+    """A transpose that puts the second operand's axes of a batched product first: of the product the other way."""
+    (product,), perm = eqn.inputs, eqn.params["permutation"]
+    maker = n.maker(product)
+    if maker is None or maker.primitive != "dot_general" or n.uses.get(product, 0) != 1:
+        return eqn
+    contract, batch = maker.params["dimension_numbers"]
+    first, second = (
+        a.aval.ndim - len(c) - len(b) for a, c, b in zip(maker.inputs, contract, batch, strict=True)
+    )
+    nb = len(batch[0])
+    if not (nb and first and second) or perm.index(nb) < max(map(perm.index, range(nb + first, len(perm)))):
+        return eqn
+    order = (*range(nb), *range(nb + first, len(perm)), *range(nb, nb + first))
+    params = {**maker.params, "dimension_numbers": (contract[::-1], batch[::-1])}
+    aval = replace(product.aval, shape=tuple(product.aval.shape[i] for i in order))
+    swapped = Var(aval)
+    inputs = maker.inputs[::-1]
+    n.append(replace(maker, inputs=inputs, outputs=(swapped,), params=params), eqns)
+    return replace(eqn, inputs=(swapped,), params={"permutation": tuple(map(order.index, perm))})
 
 
 def _neutral(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
-    """``x*1``, ``x/1``, ``x-0``, ``max(x, -inf)``, ``min(x, inf)``: exact for every x, NaN and -0.0 included."""
+    """``x*1``, ``x/1``, ``x-0``, ``max(x, -inf)``, ``min(x, inf)``: exact for every x, NaN and -0.0 included.
+
+    ``x+0`` is x for integers.
+    """
     x, y = eqn.inputs
     out = eqn.outputs[0].aval
     right = _scalar(n, y)
@@ -313,9 +359,24 @@ def _neutral(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
         return side
     if name == "sub" and value == 0 and not swapped and not np.signbit(np.float64(value)):
         return side
+    if name == "add" and value == 0 and not floating:
+        return side
     if floating and ((name == "max" and value == -np.inf) or (name == "min" and value == np.inf)):
         return side
     return eqn
+
+
+def _iota(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn:
+    """Numbers along an axis where a size is symbolic: those of the axis alone, broadcast."""
+    out, axis = eqn.outputs[0].aval, eqn.params["dimension"]
+    if out.ndim < 2 or out.size is not None or eqn.inputs:
+        return eqn
+    line = (out.shape[axis],)
+    numbers = Var(replace(out, shape=line))
+    counted = {**eqn.params, "shape": line, "dimension": 0}
+    n.append(replace(eqn, outputs=(numbers,), params=counted), eqns)
+    params = {"shape": out.shape, "broadcast_dimensions": (axis,), "sharding": None}
+    return replace(eqn, primitive="broadcast_in_dim", inputs=(numbers,), params=params)
 
 
 def _dynamic_slice(n: _Normalizer, eqn: Eqn, eqns: list[Eqn]) -> Eqn | Atom:
@@ -350,6 +411,8 @@ _RULES: Mapping[str, Callable[[_Normalizer, Eqn, list[Eqn]], Eqn | Atom]] = {
     "square": _square,
     "integer_pow": _square,
     "transpose": _transpose,
+    "add": _neutral,
+    "iota": _iota,
     "mul": _neutral,
     "div": _neutral,
     "sub": _neutral,

@@ -24,6 +24,7 @@ _WIDENING: dict[Any, str] = {  # operands that are of this dtype already are sum
     jax.lax.DotAlgorithmPreset.BF16_BF16_F32: "bfloat16",
     jax.lax.DotAlgorithmPreset.F16_F16_F32: "float16",
 }
+_LEAST_ROW = 8  # elements behind a contracted axis, below which a product for each outer element is slow
 
 
 def computing_dtype(ctx: Ctx) -> np.dtype[Any]:
@@ -105,6 +106,8 @@ def dot_general(
         result = _stacked(ctx, left, right)
     elif left.batch:
         result = _batched(ctx, left, right)
+    elif (sides_across := _matrix_and_stack(left, right)) is not None:
+        result = _across(ctx, *sides_across, matrix_first=sides_across[0] is left)
     elif weight_first and _trailing(right) and left.free and right.free:
         result = _swapped(ctx, left, right)
     else:
@@ -231,6 +234,50 @@ def _swapped(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
     out = ctx.reshape(_plain(ctx, right, left), (*rows, *columns))
     n, m = len(rows), len(columns)
     return ctx.transpose(out, (*range(n, n + m), *range(n)))
+
+
+def _matrix_and_stack(left: _Side, right: _Side) -> tuple[_Side, _Side] | None:
+    """(a matrix, an operand that it meets on an axis amid others), where MatMul takes both as they lie."""
+    for matrix, stack in ((left, right), (right, left)):
+        if len(matrix.shape) != 2 or len(stack.shape) < 3 or len(stack.contract) != 1 or not matrix.free:
+            continue
+        value, order = _before_transpose(stack)
+        axis = order[stack.contract[0]]
+        tail = [stack.shape[i] for i, a in enumerate(order) if a > axis]
+        fixed = [d for d in tail if isinstance(d, int)]
+        long = np.prod(fixed) >= _LEAST_ROW if len(fixed) == len(tail) else len(tail) == 1
+        if (axis and tail and long) or (value is not stack.value and not tail):
+            return matrix, stack
+    return None
+
+
+def _before_transpose(stack: _Side) -> tuple[ir.Value, tuple[int, ...]]:
+    """(the product of which the stack is a transpose, the order of its axes there), or the stack as it is."""
+    node = stack.value.producer()
+    if node is not None and node.op_type == "Transpose" and node.inputs[0] is not None:
+        maker = node.inputs[0].producer()
+        if maker is not None and maker.op_type == "Reshape" and maker.inputs[0] is not None:
+            maker = maker.inputs[0].producer()
+        if maker is not None and maker.op_type == "MatMul":
+            return node.inputs[0], tuple(node.attributes["perm"].as_ints())
+    return stack.value, tuple(range(len(stack.shape)))
+
+
+def _across(ctx: Ctx, matrix: _Side, stack: _Side, matrix_first: bool) -> ir.Value:
+    """``[n, k] @ [outer, k, inner]``, its axes then in the order of the result; the stack is not transposed."""
+    value, order = _before_transpose(stack)
+    axis, shape = order[stack.contract[0]], ctx.shape(value) or ()
+    (n,), tail = matrix.sizes(matrix.free), shape[axis + 1 :]
+    if not tail:
+        columns = ctx.transpose(matrix.value, matrix.contract + matrix.free)
+        out = ctx.op("MatMul", value, columns, shape=(*shape[:axis], n))
+    else:
+        rows = ctx.transpose(matrix.value, matrix.free + matrix.contract)
+        flat = ctx.reshape(value, (*shape[: axis + 1], product(tail)))
+        out = ctx.op("MatMul", rows, flat, shape=(*shape[:axis], n, product(tail)))
+        out = ctx.reshape(out, (*shape[:axis], n, *tail))
+    free = [order[i] for i in stack.free]
+    return ctx.transpose(out, (axis, *free) if matrix_first else (*free, axis))
 
 
 def _vector(ctx: Ctx, left: _Side, right: _Side) -> ir.Value | None:

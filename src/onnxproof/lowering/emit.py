@@ -465,6 +465,9 @@ class Ctx:
                 return self.unsqueeze(value, added)
             if (removed := _unit_axes(shape, known)) is not None:
                 return self.squeeze(value, removed)
+            if [d for d in known if d != 1] == [d for d in shape if d != 1]:
+                bare = self.squeeze(value, [i for i, d in enumerate(known) if d == 1])
+                return self.unsqueeze(bare, [i for i, d in enumerate(shape) if d == 1])
         in_place = known is not None and all(known[i : i + 1] == shape[i : i + 1] for i in symbolic)
         zero = None
         if symbolic and 0 not in shape and (in_place or len(symbolic) == 1):

@@ -160,6 +160,7 @@ ELEMENTWISE: Mapping[str, Operation] = {
     "Not": _ufunc(np.logical_not),
     "Or": _ufunc(np.logical_or),
     "Reciprocal": lambda node, args: np.divide(np.ones((), args[0].dtype), args[0]),
+    "Relu": lambda node, args: np.maximum(args[0], np.zeros((), args[0].dtype)),
     "Sin": _ufunc(np.sin),
     "Sqrt": _ufunc(np.sqrt),
     "Sub": _ufunc(np.subtract),

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from onnxproof.passes.pipeline import PassContext
 
 _MAX_DEPTH = 8  # lazy steps on one weight: each is repeated whenever the result is read
+_WRITTEN_OUT = (
+    1 << 16
+)  # bytes of a computed table: matrices of resizing, masks of attention; a few dozen nodes less
 _SUFFIX = {"Transpose": "T"}
 
 
@@ -70,9 +73,10 @@ class _Folder:
         view = node.op_type in VIEWS
         shape, dtype = _static_shape(node), node.outputs[0].dtype
         total = constants.nbytes(inputs[0]) if view else sum(map(constants.nbytes, inputs))
-        if shape is None or dtype is None or dtype.itemsize * math.prod(shape) > max(SMALL, total):
-            return None
         weights = [v for v in inputs if constants.is_weight(v)]
+        most = max(SMALL if weights or view else _WRITTEN_OUT, total)
+        if shape is None or dtype is None or dtype.itemsize * math.prod(shape) > most:
+            return None
         if any(constants.nbytes(w) > SMALL and not _only_reader(w, node) for w in weights):
             return None
         large = max(map(constants.nbytes, inputs)) > EAGER

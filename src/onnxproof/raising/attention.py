@@ -83,7 +83,7 @@ def _operands(candidate: Candidate) -> tuple[Aval, Aval, Aval] | None:
         exp = candidate.maker(weighed.inputs[0], "exp") if weighed is not None else None
         shifted = candidate.maker(exp.inputs[0], "sub") if exp is not None else None
         if shifted is not None:
-            first = _made_by(candidate, shifted.inputs[0], "transpose", "mul", "div")
+            first = _made_by(candidate, shifted.inputs[0], "transpose", "reshape", "mul", "div")
             if first is not None and first.primitive == "dot_general":
                 q, k = (a.aval for a in first.inputs)
                 return q, k, value.aval
@@ -164,7 +164,7 @@ def _native(ctx: Ctx, q: ir.Value, k: ir.Value, v: ir.Value, scale: float) -> ir
 @composite(
     "attention_plain",
     references=[_plain, _mapped, _mapped_heads],
-    root="transpose",
+    root=("transpose", "reshape"),  # of a single position, only unit axes move
     anchor="exp",
     specs=_unscaled,
     min_opset=23,
@@ -177,7 +177,7 @@ def attention_plain(ctx: Ctx, q: ir.Value, k: ir.Value, v: ir.Value) -> ir.Value
 @composite(
     "attention_multiplied",
     references=[_multiplied],
-    root="transpose",
+    root=("transpose", "reshape"),  # of a single position, only unit axes move
     anchor="exp",
     specs=_scaled,
     bind=_scale(inverse=False),
@@ -191,7 +191,7 @@ def attention_multiplied(ctx: Ctx, q: ir.Value, k: ir.Value, v: ir.Value, *, sca
 @composite(
     "attention_divided",
     references=[_divided],
-    root="transpose",
+    root=("transpose", "reshape"),  # of a single position, only unit axes move
     anchor="exp",
     specs=_scaled,
     bind=_scale(inverse=True),

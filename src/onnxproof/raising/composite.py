@@ -65,7 +65,7 @@ class Composite:
 
     Attributes:
         references: JAX functions ``f(*operands, **params)``, the spellings that occur.
-        root: the primitive of the last equation of every reference.
+        root: the primitives that the last equation of a reference may be.
         anchor: a rarer primitive that every reference holds; candidates without it are not traced.
         specs: the variants under which a candidate is tried.
         bind: turns bound operands and parameters into those of the rule, or refuses them.
@@ -75,7 +75,7 @@ class Composite:
 
     name: str
     references: tuple[Callable[..., Any], ...]
-    root: str
+    root: tuple[str, ...]
     anchor: str
     specs: Specs
     bind: Bind
@@ -120,7 +120,7 @@ def composite(
     name: str,
     *,
     references: Sequence[Callable[..., Any]],
-    root: str,
+    root: str | tuple[str, ...],
     anchor: str,
     specs: Specs = same_as_output,
     bind: Bind = keep,
@@ -133,8 +133,9 @@ def composite(
     def decorate(rule: Rule) -> Rule:
         if name in COMPOSITES:
             raise InternalError(f"two composites are named {name}")
+        roots = (root,) if isinstance(root, str) else root
         COMPOSITES[name] = Composite(
-            name, tuple(references), root, anchor, specs, bind, min_opset, normalization, max_opset
+            name, tuple(references), roots, anchor, specs, bind, min_opset, normalization, max_opset
         )
         return lowers(name)(rule)
 
@@ -257,7 +258,8 @@ def raise_composites(program: Program, *, opset: int, normalization: Normalizati
     by_root: dict[str, list[Composite]] = {}
     for c in usable:
         if c.anchor in present:
-            by_root.setdefault(c.root, []).append(c)
+            for root in c.root:
+                by_root.setdefault(root, []).append(c)
     if not by_root:
         return program
     raiser = _Raiser(by_root, opset, normalization)
