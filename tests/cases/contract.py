@@ -136,6 +136,24 @@ CASES = [
         [f32(3, 4).astype(np.float16), f32(2, 3, 9).astype(np.float16)],
     ),
     Case(
+        "single_row_first",
+        lambda q, k: jnp.einsum("bqhd,bkhd->bhqk", q, k),
+        [f32(2, 1, 3, 4), f32(2, 5, 3, 4)],
+        spec=[("B", 1, 3, 4), ("B", "S", 3, 4)],
+    ),
+    Case(
+        "single_row_last",
+        lambda v, p: jnp.einsum("bkhd,bhqk->bhdq", v, p),
+        [f32(2, 5, 3, 4), f32(2, 3, 1, 5)],
+        spec=[("B", "S", 3, 4), ("B", 3, 1, "S")],
+    ),
+    Case(
+        "single_rows_grouped",
+        lambda q, k: jnp.einsum("btkgd,bskd->bkgts", q, k),
+        [f32(2, 1, 3, 1, 4), f32(2, 5, 3, 4)],
+    ),
+    Case("single_both", lambda q, k: jnp.einsum("bqhd,bkhd->bhqk", q, k), [f32(2, 1, 3, 4), f32(2, 1, 3, 4)]),
+    Case(
         "turned_product", lambda p, v: jnp.einsum("bhqk,bkhd->bqhd", p, v), [f32(2, 3, 4, 5), f32(2, 5, 3, 7)]
     ),
     Case(

@@ -105,7 +105,7 @@ def dot_general(
     elif left.batch and _computed(left) and len(right.free) <= 1:
         result = _stacked(ctx, left, right)
     elif left.batch:
-        result = _batched(ctx, left, right)
+        result = _batched(ctx, *((right, left) if _turns(left, right) else (left, right)))
     elif (sides_across := _matrix_and_stack(left, right)) is not None:
         result = _across(ctx, *sides_across, matrix_first=sides_across[0] is left)
     elif weight_first and _trailing(right) and left.free and right.free:
@@ -170,6 +170,16 @@ def _batched(ctx: Ctx, left: _Side, right: _Side) -> ir.Value:
     if len(left.free) <= 1 and len(right.free) <= 1:
         return ctx.squeeze(out, [nb] * (not left.free) + [nb + 1] * (not right.free))
     return out
+
+
+def _turns(left: _Side, right: _Side) -> bool:
+    """Whether a product by single rows is laid out better the other way; its elements keep their order."""
+    single = [bool(side.free) and all(d == 1 for d in side.sizes(side.free)) for side in (left, right)]
+    if single == [True, False] and right.free:
+        return max(right.free) < min(right.contract)
+    if single == [False, True] and left.free:
+        return min(left.free) > max(left.contract)
+    return False
 
 
 def _computed(side: _Side) -> bool:
