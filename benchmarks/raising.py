@@ -1,4 +1,4 @@
-"""What native operators gain over what they stand for: recurrent cells, rotary embedding, attention.
+"""What native operators gain over what they stand for: recurrent cells, rotary embedding, attention, images.
 
 Run as ``python -m benchmarks.raising``. Each function is exported as usual and with raising switched off; the two
 files run in turn on one thread of ONNX Runtime, and the ratio is that of the fastest runs, spelled out / native.
@@ -21,6 +21,7 @@ import onnxruntime as ort
 from onnxproof import to_onnx
 from onnxproof.raising import composite, load_composites
 
+FAMILIES = ("rotary", "attention", "resize", "depth_to", "space_to", "pixel")
 Row = tuple[str, Callable[..., Any], Sequence[np.ndarray[Any, Any]]]
 
 
@@ -28,7 +29,7 @@ Row = tuple[str, Callable[..., Any], Sequence[np.ndarray[Any, Any]]]
 def spelled_out() -> Iterator[None]:
     """No scan becomes a recurrent operator, and no composite of the families below is looked for."""
     load_composites()
-    families = [n for n in composite.COMPOSITES if n.startswith(("rotary", "attention"))]
+    families = [n for n in composite.COMPOSITES if n.startswith(FAMILIES)]
     kept = {n: composite.COMPOSITES.pop(n) for n in families}
     rewrites = dict(composite.REWRITES)
     composite.REWRITES.clear()
@@ -81,7 +82,30 @@ def interleaved(x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
     return jnp.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
 
 
+def repeated(x: jax.Array) -> jax.Array:
+    return jnp.repeat(jnp.repeat(x, 2, 2), 2, 3)
+
+
+def resized(x: jax.Array) -> jax.Array:
+    return jax.image.resize(x, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), "nearest")
+
+
+def shuffled(x: jax.Array) -> jax.Array:
+    b, c, h, w = x.shape
+    y = x.reshape(b, c // 4, 2, 2, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return y.reshape(b, c // 4, 2 * h, 2 * w)
+
+
+def unshuffled(x: jax.Array) -> jax.Array:
+    b, c, h, w = x.shape
+    y = x.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 3, 5, 1, 2, 4)
+    return y.reshape(b, 4 * c, h // 2, w // 2)
+
+
 def rows() -> Iterator[Row]:
+    for fn in (repeated, resized, shuffled, unshuffled):
+        for size in ((1, 32, 28, 28), (1, 64, 56, 56)):
+            yield f"{fn.__name__} {'x'.join(map(str, size))}", fn, [normal(*size)]
     for name, gates, step, carries in (("lstm", 4, lstm_step, 2), ("gru", 3, gru_step, 1)):
         for hidden in (8, 32, 128, 512):
             for batch in (1, 16, 64):
