@@ -31,13 +31,16 @@ def spelled_out() -> Iterator[None]:
     load_composites()
     families = [n for n in composite.COMPOSITES if n.startswith(FAMILIES)]
     kept = {n: composite.COMPOSITES.pop(n) for n in families}
-    rewrites = dict(composite.REWRITES)
-    composite.REWRITES.clear()
+    tables = (composite.REWRITES, composite.LATE_REWRITES)
+    rewrites = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
     try:
         yield
     finally:
         composite.COMPOSITES.update(kept)
-        composite.REWRITES.update(rewrites)
+        for table, whole in zip(tables, rewrites, strict=True):
+            table.update(whole)
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:

@@ -144,28 +144,43 @@ def composite(
 
 Rewrite = Callable[[Eqn, Makers, Collection[Var], Collection[Var]], Sequence[Eqn]]
 REWRITES: dict[str, Rewrite] = {}
+LATE_REWRITES: dict[str, Rewrite] = {}
 
 
-def rewrites(root: str) -> Callable[[Rewrite], Rewrite]:
+def rewrites(root: str, *, late: bool = False) -> Callable[[Rewrite], Rewrite]:
     """Register what may replace applications of ``root`` where one reference program is not enough.
+
+    ``late``: of what composites leave.
 
     It is called with the equation, the makers of what is around it, the weights of the program and the Vars that
     anything uses; it returns the equations to put in place, or none.
     """
 
     def decorate(rewrite: Rewrite) -> Rewrite:
-        REWRITES[root] = rewrite
+        (LATE_REWRITES if late else REWRITES)[root] = rewrite
         return rewrite
 
     return decorate
 
 
-def _rewritten(program: Program, outer: Makers, weights: Collection[Var], used: Collection[Var]) -> Program:
+def _rewritten(program: Program, table: Mapping[str, Rewrite], present: Collection[str]) -> Program:
+    if table.keys().isdisjoint(present):
+        return program
+    return drop_dead(_replaced(program, table, {}, program.params.keys(), _used(program)))
+
+
+def _replaced(
+    program: Program,
+    table: Mapping[str, Rewrite],
+    outer: Makers,
+    weights: Collection[Var],
+    used: Collection[Var],
+) -> Program:
     makers = {**outer, **{v: e for e in program.eqns for v in e.outputs}}
     eqns: list[Eqn] = []
     for eqn in program.eqns:
-        eqn = map_bodies(eqn, lambda body: _rewritten(body, makers, weights, used))
-        rewrite = REWRITES.get(eqn.primitive)
+        eqn = map_bodies(eqn, lambda body: _replaced(body, table, makers, weights, used))
+        rewrite = table.get(eqn.primitive)
         eqns += (rewrite(eqn, makers, weights, used) if rewrite else ()) or (eqn,)
     return replace(program, eqns=tuple(eqns))
 
@@ -253,14 +268,12 @@ def raise_composites(program: Program, *, opset: int, normalization: Normalizati
     """
     usable = [c for c in COMPOSITES.values() if c.min_opset <= opset <= c.max_opset]
     present = {e.primitive for e in program.walk()}
-    if not present.isdisjoint(REWRITES):
-        program = drop_dead(_rewritten(program, {}, program.params.keys(), _used(program)))
+    program = _rewritten(program, REWRITES, present)
     by_root: dict[str, list[Composite]] = {}
     for c in usable:
         if c.anchor in present:
             for root in c.root:
                 by_root.setdefault(root, []).append(c)
-    if not by_root:
-        return program
-    raiser = _Raiser(by_root, opset, normalization)
-    return drop_dead(raiser.run(program, {}))
+    if by_root:
+        program = drop_dead(_Raiser(by_root, opset, normalization).run(program, {}))
+    return _rewritten(program, LATE_REWRITES, present)

@@ -26,7 +26,7 @@ _DTYPES = frozenset({"float32", "float16", "int32", "int8", "uint8"})  # Resize 
 _ROW = 8  # elements that lie together, from which copying them is as fast
 
 
-@rewrites("reshape")
+@rewrites("reshape", late=True)  # normalizations of groups repeat too
 def repeated(eqn: Eqn, makers: Makers, weights: Collection[Var], used: Collection[Var]) -> Sequence[Eqn]:
     """An ``upsample`` in place of a broadcast whose new axes are joined with those before them."""
     found = _repeated(eqn, makers)
