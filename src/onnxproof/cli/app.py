@@ -262,6 +262,14 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    device_record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What a browser saved on the page of this bundle: compare its outputs, and run nothing here.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -283,6 +291,7 @@ def verify(
                 force=force,
                 executor=executor,
                 as_json=as_json,
+                device_record=device_record,
             )
         )
 

@@ -39,6 +39,7 @@ class Options:
     force: bool
     executor: str | None
     as_json: bool
+    device_record: Path | None = None
 
 
 def run(options: Options) -> None:
@@ -46,6 +47,9 @@ def run(options: Options) -> None:
     from onnxproof.evidence import save_report, summary_lines
 
     is_bundle = options.target.is_dir()
+    if options.device_record is not None:
+        _device(options, options.device_record)
+        return
     if options.executor is not None and not is_bundle and options.bundle is None:
         raise typer.BadParameter(
             "jobs find the model in a folder: give --bundle FOLDER", param_hint="--executor"
@@ -60,6 +64,36 @@ def run(options: Options) -> None:
         typer.echo("\n".join(summary_lines(record)))
     if record.exit_code:
         raise typer.Exit(record.exit_code)
+
+
+def _device(options: Options, place: Path) -> None:
+    """Hold what a device's browser saved against the bundle that it ran; nothing is run here."""
+    from onnxproof.evidence.bundle import problems_of_files
+    from onnxproof.evidence.conform import read_bundle, report_of, save_report, summary_lines
+    from onnxproof.evidence.derive import EXIT_CODES
+    from onnxproof.page import device
+
+    given = (options.runtimes, options.rtol, options.atol, options.bundle, options.executor)
+    if not options.target.is_dir() or any(given):
+        raise typer.BadParameter(
+            "a device's record goes with the bundle that was run, and with nothing else",
+            param_hint="--device-record",
+        )
+    record = read_bundle(options.target)
+    if problems := problems_of_files(options.target, record.artifacts):
+        typer.echo("error: the bundle is not as its record says:\n  " + "\n  ".join(problems), err=True)
+        raise typer.Exit(EXIT_CODES["hash-mismatch"])
+    found = device.read_device_record(place)
+    report = report_of(device.judge(found, record, options.target))
+    if options.report is not None:
+        save_report(report, options.report)
+    if options.as_json:
+        typer.echo(json.dumps(report.as_dict(), indent=1))
+    else:
+        verdicts = [line for r in report.profiles for line in summary_lines(r)]
+        typer.echo("\n".join([*device.lines(found), *verdicts]))
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)
 
 
 @contextmanager

@@ -87,6 +87,13 @@ class OrtSession:
         return [from_ort(r) for r in results]
 
 
+def available_providers() -> list[str]:
+    """The execution providers of the ONNX Runtime that is installed, in its order of preference."""
+    import onnxruntime as ort
+
+    return list(ort.get_available_providers())
+
+
 def to_ort(array: Array) -> onnxruntime.OrtValue:
     import onnxruntime as ort
 
