@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from onnxproof.cli.console import progress
-from onnxproof.cli.verify import dimension
+from onnxproof.evidence.dimensions import dimension
 
 if TYPE_CHECKING:
     from onnxproof.cli.inputs import Arguments
