@@ -63,6 +63,13 @@ RUNS: dict[str, tuple[RuntimeSpec, ...]] = {
         RuntimeSpec(name="openvino", provider="CPU", session={"INFERENCE_PRECISION_HINT": "f32"}),
     ),
     "tract": (RuntimeSpec(name="tract", provider="cpu", session={}),),
+    "ort-web-node-wasm": (RuntimeSpec(name="ort-web-node-wasm", provider="wasm", session={"numThreads": 1}),),
+    "ort-web-browser-wasm": tuple(
+        RuntimeSpec(name="ort-web-browser-wasm", provider="wasm", session={"numThreads": n}) for n in (1, 2)
+    ),
+    "ort-web-browser-webgpu": (
+        RuntimeSpec(name="ort-web-browser-webgpu", provider="webgpu", session={"numThreads": 1}),
+    ),
 }
 GIVEN = Exporter(name="given", options={})  # a file that someone else wrote
 DEFAULT_POLICY = Policy(refusals="signature", load_seconds=600.0, case_seconds=600.0, memory_bytes=None)

@@ -30,7 +30,10 @@ class Loaded:
 
 
 class Adapter(Protocol):
-    """A runtime, in the process it runs in. It is made without arguments and imports its package in methods."""
+    """A runtime, in the process it runs in. It imports its package in methods.
+
+    It can be made without arguments; those it may have say where things are on this machine, and no record has them.
+    """
 
     def version(self) -> str:
         """The version of the runtime; an ImportError says that it is missing."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxproof.errors import ConformanceError
-from onnxproof.evidence.runtimes.worker import told_of_memory
+from onnxproof.evidence.runtimes.worker import descendants, told_of_memory
 
 START_SECONDS = 120.0
 _END_SECONDS = 10.0  # for a process to end after it closed its output
@@ -29,9 +29,10 @@ _REASON = re.compile(r"^.*panicked at |^.*terminate called |^Fatal Python error"
 _FRAME = re.compile(
     r"^(stack backtrace:|note: .*|\s*\d+: .*|\s+at \S.*|thread caused non-unwinding panic.*)\n?", re.M
 )
-# The worker finds modules where this process does, however its path came about.
+# The worker finds modules where this process does, however its path came about. What it and all that it starts
+# leave in the folder of temporary files goes with it.
 _BOOT = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "import sys, json, os; sys.path[:] = json.loads(sys.argv.pop(1)); os.environ['TMPDIR'] = sys.argv.pop(1); "
     "from onnxproof.evidence.runtimes.worker import main; main()"
 )
 
@@ -41,10 +42,13 @@ class RuntimeProcess:
 
     Args:
         adapter: name of a runtime that ships, or ``module:Class`` of one that the caller wrote.
+        arguments: what the adapter is made with.
     """
 
-    def __init__(self, adapter: str) -> None:
+    def __init__(self, adapter: str, arguments: Mapping[str, str] | None = None) -> None:
         self._adapter = adapter
+        self._arguments = dict(arguments or {})
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._errors: Any = None
@@ -65,7 +69,9 @@ class RuntimeProcess:
         self.stop()
         self._lines = queue.Queue()
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  # closed by stop()
-        command = [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path), self._adapter]
+        self._scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        place = [json.dumps(sys.path), self._scratch.name]
+        command = [sys.executable, "-P", "-c", _BOOT, *place, self._adapter, json.dumps(self._arguments)]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -86,6 +92,8 @@ class RuntimeProcess:
         with contextlib.suppress(OSError):
             process.stdin.close()  # type: ignore[union-attr]  # it is a pipe; the reader closes the other one
         self._errors.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def identify(self) -> dict[str, Any]:
         """The runtime's version, or that it is missing."""
@@ -162,12 +170,16 @@ def last_words(written: str) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill a process and all that it started."""
+    """Kill a process and all that it started, in whatever groups that is: a browser makes one of its own."""
+    started = descendants(process.pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()
+    for pid in started:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:

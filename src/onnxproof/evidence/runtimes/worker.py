@@ -8,12 +8,13 @@ Answers have ``answer`` and, by kind, ``version``, ``error``, ``providers``, ``p
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,15 +28,20 @@ ADAPTERS = {
     "onnx-reference": "onnxproof.evidence.runtimes.onnx_reference:OnnxReference",
     "openvino": "onnxproof.evidence.runtimes.openvino:OpenVino",
     "tract": "onnxproof.evidence.runtimes.tract:Tract",
+    "ort-web-node-wasm": "onnxproof.evidence.runtimes.ort_web:OrtWebNode",
+    "ort-web-browser-wasm": "onnxproof.evidence.runtimes.ort_web:OrtWebBrowser",
+    "ort-web-browser-webgpu": "onnxproof.evidence.runtimes.ort_web:OrtWebGpu",
 }
 MAX_ERROR_CHARACTERS = 2000
-# What NumPy, the C++ library, ONNX Runtime, OpenVINO, tract and Rust's own allocator say.
+# What NumPy, the C++ library, ONNX Runtime, OpenVINO, tract, Rust's own allocator and JavaScript say.
 _OUT_OF_MEMORY = (
     "bad_alloc",
     "bad allocation",
     "failed to allocate",
     "unable to allocate",
     "memory allocation of",
+    "array buffer allocation failed",
+    "aborted(oom)",
 )
 _SHARE = 0.9  # of the memory that is free, for one process: the rest is for the one that judges
 QUICK_SECONDS = 1.0  # a run below this is timed once more, warm
@@ -105,17 +111,31 @@ class Worker:
 def peak_memory() -> int | None:
     """The most memory that this process held at once, in bytes, or None where the system does not say.
 
-    Linux counts the parent's memory in ``getrusage`` of a process that it started, but not in ``VmHWM``.
+    Linux counts the parent's memory in ``getrusage`` of a process that it started, but not in ``VmHWM``. What the
+    runtime started counts too, each process with its own peak: no less than all held at once.
     """
     most = _status("/proc/self/status", "VmHWM:")
     if most is not None:
-        return most
+        return most + sum(_status(f"/proc/{pid}/status", "VmHWM:") or 0 for pid in descendants(os.getpid()))
     try:
         import resource
     except ImportError:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and those that they did, where the system tells."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            parent = status.read_text().rpartition(")")[2].split()[1]  # after a name that may hold anything
+            children.setdefault(int(parent), []).append(int(status.parent.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, ())
+    return found[1:]
 
 
 def limit_memory(limit: int | None) -> None:
@@ -170,16 +190,16 @@ def _status(path: str, key: str) -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(key)), None)
 
 
-def make(adapter: str) -> Adapter:
-    """The adapter of a runtime by name, or of ``module:Class``."""
+def make(adapter: str, arguments: Mapping[str, str]) -> Adapter:
+    """The adapter of a runtime by name, or of ``module:Class``, made with ``arguments``."""
     module, _, name = ADAPTERS.get(adapter, adapter).partition(":")
-    made: Adapter = getattr(importlib.import_module(module), name)()
+    made: Adapter = getattr(importlib.import_module(module), name)(**arguments)
     return made
 
 
-def serve(adapter: str, requests: Iterable[str], answers: TextIO) -> None:
+def serve(adapter: str, arguments: Mapping[str, str], requests: Iterable[str], answers: TextIO) -> None:
     """Answer every line of ``requests``."""
-    worker = Worker(make(adapter))
+    worker = Worker(make(adapter, arguments))
     for line in requests:
         answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
         answers.flush()
@@ -189,7 +209,7 @@ def main() -> None:
     """Serve on standard input and output; what libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    serve(sys.argv[1], sys.stdin, answers)
+    serve(sys.argv[1], json.loads(sys.argv[2]), sys.stdin, answers)
 
 
 def _text(err: BaseException, named: bool = True) -> str:

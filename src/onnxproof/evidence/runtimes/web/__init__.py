@@ -1,0 +1,1 @@
+"""ONNX Runtime Web, driven from Python: in Node over pipes, in a browser over the loopback."""
