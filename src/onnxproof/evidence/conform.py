@@ -7,10 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxproof.errors import ArtifactError, ConformanceError
-from onnxproof.evidence import bundle, court, derive, stages
+from onnxproof.evidence import bundle, court, derive, promises, stages
 from onnxproof.evidence.derive import settle, settle_report
 from onnxproof.evidence.files import sync_folder, write_file
 from onnxproof.evidence.profile import Profile, load, load_all
@@ -21,6 +21,9 @@ from onnxproof.evidence.source import base_versions, source
 from onnxproof.evidence.stages import EXPORTER_PACKAGES, RUNTIME_PACKAGES, Draft
 from onnxproof.evidence.strict_json import pretty
 from onnxproof.evidence.validate import RecordLike, read_record
+
+if TYPE_CHECKING:
+    from onnxproof.contracts import Contract
 
 Place = str | os.PathLike[str]
 Adapters = Mapping[str, str]
@@ -108,19 +111,27 @@ def execute(record: RecordLike, folder: Place, *, adapters: Adapters | None = No
     return execute_in(found, Path(folder) / found.artifacts.directory, adapters or {}).as_dict()
 
 
-def execute_in(record: Record, folder: Path, adapters: Adapters, hear: Hearing = court.hear) -> Record:
+def execute_in(
+    record: Record,
+    folder: Path,
+    adapters: Adapters,
+    hear: Hearing = court.hear,
+    contracts: Sequence[Contract] = (),
+) -> Record:
     """:func:`execute` of a valid record whose bundle is ``folder``, whatever that is called.
 
     Args:
         hear: what does load and parity, where that is not done here.
+        contracts: more that the file has to keep; one with the name of one in the record takes its place.
     """
     if record.stages.check.status != "passed":
         raise ConformanceError(
             f"{record.profile!r} failed with {record.failure} before there was anything to run"
         )
+    promised = _combined(record, contracts)
     workers = court.processes(record, adapters)
     detail = record.stages.dependencies.detail or {}
-    again = hear(record, folder, workers)
+    again = _promised(hear(_untried(record), folder, workers), folder, promised, adapters)
     runtimes = {
         RUNTIME_PACKAGES.get(run.runtime.name, run.runtime.name): run.runtime.version
         for run in court.runs_of(again)
@@ -203,6 +214,15 @@ def summary_lines(record: RecordLike) -> list[str]:
             limit = f", known limit {case.limit}" if case.limit else ""
             failure = f", {case.failure}" if case.failure else ""
             lines.append(f"    {case.name}: {case.outcome}{error}{failure}{limit}")
+    for contract in r.contracts or ():
+        kept = sum(c.status == "passed" for c in contract.clauses)
+        lines.append(
+            f"  contract {contract.name}: {contract.status}, {kept} of {len(contract.clauses)} clauses"
+        )
+        for clause in contract.clauses:
+            lines += [f"    {clause.demand}: {offence}" for offence in clause.offences[:2]]
+            if clause.kind == "headroom" and clause.status == "passed":
+                lines += [f"    {m.name}: {_number(float(m.value))}" for m in clause.measures]
     lines += [f"  {problem}" for problem in _reasons(r)]
     return lines
 
@@ -230,6 +250,7 @@ def perform(
     make: Callable[[], Subject],
     adapters: Adapters,
     hear: Hearing = court.hear,
+    contracts: Sequence[Contract] = (),
 ) -> Record:
     """All five stages in a folder beside ``target``, which takes its place when they are done.
 
@@ -249,6 +270,7 @@ def perform(
             draft.folder = Path(scratch) / target.name
             draft.folder.mkdir()
             record = _through(draft, make, workers, hear, checker)
+            record = settle(_promised(record, draft.folder, contracts, adapters))
             bundle.write_record(draft.folder, record)
             _replace(draft.folder, target, Path(scratch) / "earlier")
         return record
@@ -277,6 +299,30 @@ def _through(
     if record.stages.check.status != "passed":
         return record
     return hear(record, draft.folder, workers)
+
+
+def _combined(record: Record, given: Sequence[Contract]) -> list[Contract]:
+    if not given and record.contracts is None:
+        return []
+    from onnxproof.contracts.recorded import combined
+
+    return combined(record, given)
+
+
+def _untried(record: Record) -> Record:
+    contracts = record.contracts
+    return record.model_copy(
+        update={"contracts": None if contracts is None else [promises.untried(c) for c in contracts]}
+    )
+
+
+def _promised(record: Record, folder: Path, contracts: Sequence[Contract], adapters: Adapters) -> Record:
+    """The record with what the file keeps of contracts; it is not settled."""
+    if not contracts:
+        return record
+    from onnxproof.contracts.recorded import tried
+
+    return tried(record, folder, contracts, adapters)
 
 
 def _replace(new: Path, target: Path, earlier: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from onnxproof.evidence import promises
 from onnxproof.evidence.record import (
     STAGES,
     Failure,
@@ -34,6 +35,7 @@ EXIT_CODES: dict[Failure, int] = {
     "mismatch": 16,
     "input-contract": 17,
     "runtime-error": 18,
+    "contract-violation": 19,
 }
 UNSETTLED = "0" * 64  # stands in digests until they are made
 
@@ -57,6 +59,9 @@ def settle(record: Record) -> Record:
     others = [_settle_run(run, record) for run in record.other_runs]
     stages = _settle_stages(record, [primary, *others])
     failure = next((f for _, f in _outcomes(stages) if f), None)
+    contracts = None if record.contracts is None else [promises.settled(c) for c in record.contracts]
+    if failure is None and any(c.status != "passed" for c in contracts or ()):
+        failure = "contract-violation"
     level: Level = "none"
     if stages.check.status == "passed":
         level = "executed" if stages.parity.status == "passed" else "structural"
@@ -66,7 +71,8 @@ def settle(record: Record) -> Record:
             "input_cases": primary.input_cases,
             "other_runs": [_run_verdict(run, level) for run in others],
             "stages": stages,
-            "status": "passed" if stages.parity.status == "passed" else "failed",
+            "contracts": contracts,
+            "status": "passed" if stages.parity.status == "passed" and failure is None else "failed",
             "failure": failure,
             "level": level,
             "exit_code": EXIT_CODES[failure] if failure else 0,
@@ -104,6 +110,10 @@ def settings_of(record: Record) -> dict[str, Any]:
     """
     runs = [record.runtime, *(run.runtime for run in record.other_runs)]
     listed = [c for c in record.input_cases if record.policy.refusals == "listed" or c.kind == "values"]
+    promised = [
+        {"name": c.name, "clauses": [{"kind": x.kind, "settings": x.settings} for x in c.clauses]}
+        for c in record.contracts or ()
+    ]
     return {
         "name": record.profile,
         "dtype": record.dtype,
@@ -124,7 +134,7 @@ def settings_of(record: Record) -> dict[str, Any]:
         ],
         "tolerances": record.tolerances.model_dump(mode="json"),
         "policy": record.policy.model_dump(mode="json"),
-    }
+    } | ({"contracts": promised} if promised else {})
 
 
 def output_matches(output: Output, tolerances: Tolerances) -> bool:

@@ -29,6 +29,8 @@ from onnxproof.evidence.stages import Draft
 if TYPE_CHECKING:
     import onnx
 
+    from onnxproof.contracts import Contract
+
 Inputs = Sequence[Any] | Mapping[str, Sequence[Any]]
 Kind = Literal["jax", "torch", "recorded", "onnx"]
 
@@ -191,6 +193,7 @@ def verify(
     exporter: Exporter = GIVEN,
     opset: int | None = None,
     hear: Hearing = court.hear,
+    contracts: Sequence[Contract] = (),
 ) -> Record:
     """Prove, by running, that ``model`` computes what ``fn`` computes, and record how that went.
 
@@ -208,6 +211,8 @@ def verify(
         force: replace a bundle that is there.
         exporter, opset: who wrote the file, and the opset that was asked for, as far as the caller knows.
         hear: what does load and parity, where that is not done here: see :func:`onnxproof.evidence.jobs.hearing`.
+        contracts: what the file promises beside that, checked in the first runtime. How near values inside come
+            to the greatest float16 is measured of every model of that dtype.
 
     Raises:
         InputSpecError: the inputs don't fit the file, or a runtime is unknown.
@@ -246,12 +251,13 @@ def verify(
         ),
         policy=policy,
     )
+    promised = [*contracts, *_measured(dtype)]
     if bundle_path is not None:
         target = Path(bundle_path)
         refuse_existing(target, force)
-        return _run(profile, target, subject, source_revision, adapters, hear)
+        return _run(profile, target, subject, source_revision, adapters, hear, promised)
     with tempfile.TemporaryDirectory() as folder:
-        return _run(profile, Path(folder) / AD_HOC, subject, source_revision, adapters, hear)
+        return _run(profile, Path(folder) / AD_HOC, subject, source_revision, adapters, hear, promised)
 
 
 def place_model(model: Any, path: Path, *, copy: bool) -> None:
@@ -290,9 +296,23 @@ def _run(
     revision: str | None,
     adapters: Adapters | None,
     hear: Hearing,
+    contracts: Sequence[Contract],
 ) -> Record:
     draft = Draft(profile, source(revision), target, directory=target.name)
-    return perform(draft, target, ("onnx",), lambda: subject, adapters or {}, hear)
+    if contracts:
+        from onnxproof.contracts.recorded import untried_facts
+
+        draft.contracts = [untried_facts(c) for c in contracts]
+    return perform(draft, target, ("onnx",), lambda: subject, adapters or {}, hear, contracts)
+
+
+def _measured(dtype: str) -> list[Contract]:
+    """What is measured of every model of a dtype and demands nothing: room below the greatest float16."""
+    if dtype != "float16":
+        return []
+    from onnxproof.contracts import Contract, Headroom
+
+    return [Contract("float16-range", (Headroom(share=None),))]
 
 
 def _reference(fn: Any, model: Any, params: Mapping[str, Any] | None, double: bool) -> tuple[Kind, Any]:

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer
+
+from onnxproof.evidence import terms
+from onnxproof.evidence.promises import ContractFacts
 
 RECORD_FORMAT: Literal["onnxproof.record/1"] = "onnxproof.record/1"
 REPORT_FORMAT: Literal["onnxproof.report/1"] = "onnxproof.report/1"
 
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Name = Annotated[str, Field(min_length=1, max_length=512)]
-Text = Annotated[str, Field(max_length=4096)]
-Count = Annotated[int, Field(ge=0, le=2**53)]
-Seconds = Annotated[FiniteFloat, Field(ge=0)]
-Error = Annotated[FiniteFloat, Field(ge=0)] | Literal["inf"]
-Value = FiniteFloat | Literal["inf", "-inf", "nan"] | bool
-Dim = Count | Annotated[str, Field(max_length=256)]
-Scalar = bool | int | FiniteFloat | Text | None
-Options = dict[Name, Scalar | Annotated[list[Scalar], Field(max_length=1024)]]
+Sha256 = terms.Sha256
+Name = terms.Name
+Text = terms.Text
+Count = terms.Count
+Seconds = terms.Seconds
+Error = terms.Error
+Value = terms.Value
+Dim = terms.Dim
+Options = terms.Options
+Status = terms.Status
+Strict = terms.Strict
 
 Stage = Literal["dependencies", "export", "check", "load", "parity"]
-Status = Literal["passed", "failed", "not_run"]
 Level = Literal["executed", "structural", "none"]
 Failure = Literal[
     "missing-dependency",
@@ -37,6 +40,7 @@ Failure = Literal[
     "mismatch",
     "input-contract",
     "runtime-error",
+    "contract-violation",
 ]
 Expect = Literal["match", "rejected"]
 Answer = Literal["outputs", "invalid-argument", "error", "crash", "timeout", "memory", "not_run"]
@@ -50,12 +54,6 @@ OracleKind = Literal["callable", "program", "module"]
 Role = Literal["model", "external-data", "sidecar", "case", "trace"]
 
 STAGES: tuple[Stage, ...] = ("dependencies", "export", "check", "load", "parity")
-
-
-class Strict(BaseModel):
-    """Base of every part: exact types, no unknown keys, no change after it is made."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Source(Strict):
@@ -390,21 +388,16 @@ class Stages(Strict):
 
     def of(self, name: Stage) -> Dependencies | Export | Check | Load | Parity:
         """The stage of that name."""
-        by_name: dict[Stage, Dependencies | Export | Check | Load | Parity] = {
-            "dependencies": self.dependencies,
-            "export": self.export,
-            "check": self.check,
-            "load": self.load,
-            "parity": self.parity,
-        }
-        return by_name[name]
+        found: Dependencies | Export | Check | Load | Parity = getattr(self, name)
+        return found
 
 
 class Record(Strict):
-    """The proof of one export. *Derived*: profile_sha256, status, failure, level, exit_code, digest.
+    """The proof of one export. *Derived*: profile_sha256, status, failure, level, exit_code, digest, in contracts.
 
     The level is said of (runtime, provider, dtype), for all runs together; each of ``other_runs`` carries its
-    own as well. ``digest`` is the SHA-256 of the canonical text of all other fields.
+    own as well. ``contracts`` are what the file promises and whether it keeps that; a record without any has no
+    such key. ``digest`` is the SHA-256 of the canonical text of all other fields.
     """
 
     format: Literal["onnxproof.record/1"]
@@ -413,7 +406,7 @@ class Record(Strict):
     status: Literal["passed", "failed"]
     failure: Failure | None
     level: Level
-    exit_code: Annotated[int, Field(ge=0, le=18)]
+    exit_code: Annotated[int, Field(ge=0, le=19)]
     source: Source
     config: Config
     exporter: Exporter
@@ -430,7 +423,13 @@ class Record(Strict):
     policy: Policy
     model_state: ModelState
     stages: Stages
+    contracts: Annotated[list[ContractFacts], Field(min_length=1, max_length=64)] | None = None
     digest: Sha256
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "contracts" or v is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON has it."""
@@ -442,7 +441,7 @@ class Report(Strict):
 
     format: Literal["onnxproof.report/1"]
     status: Literal["passed", "failed"]
-    exit_code: Annotated[int, Field(ge=0, le=18)]
+    exit_code: Annotated[int, Field(ge=0, le=19)]
     profiles: Annotated[list[Record], Field(max_length=1024)]
 
     def as_dict(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from onnxproof.evidence.derive import UNSETTLED, settle
 from onnxproof.evidence.files import safe_parts, write_file
 from onnxproof.evidence.measure import tensor_of
 from onnxproof.evidence.profile import Profile, ProfileCase, RuntimeSpec
+from onnxproof.evidence.promises import ContractFacts
 from onnxproof.evidence.record import (
     RECORD_FORMAT,
     Artifacts,
@@ -84,6 +85,7 @@ class Draft:
     check: CheckDetail | None = None
     external: set[str] = field(default_factory=set)
     cases: list[InputCase] = field(default_factory=list)
+    contracts: list[ContractFacts] | None = None  # not tried yet
 
     def record(self) -> Record:
         """A settled record of what is known; the last two stages have not run."""
@@ -137,6 +139,7 @@ class Draft:
                     load=Load(status="not_run", failure=None, detail=None),
                     parity=Parity(status="not_run", failure=None, detail=None),
                 ),
+                contracts=self.contracts,
                 digest=UNSETTLED,
             )
         )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from onnxproof.errors import ConformanceError
+from onnxproof.evidence import promises
 from onnxproof.evidence.bundle import tensor_paths
 from onnxproof.evidence.derive import settings_of, settle, settle_report
 from onnxproof.evidence.files import UnsafePath, safe_parts
@@ -104,6 +105,8 @@ def _problems(record: Record) -> Iterator[str]:
         yield from _taken_problems(place, runtime, cases, record)
     for i, run in enumerate(record.other_runs):
         yield from _same_cases(i, run, record)
+    ran = record.stages.parity.detail is not None
+    yield from (f"contracts.{p}" for p in promises.problems(record.contracts or (), ran=ran))
 
 
 def _differences(want: Any, got: Any, place: str = "") -> list[str]:
