@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import typer
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Entry point of the ``onnxproof`` command."""
-    application()()
+    from onnxproof.cli.console import run
+
+    run(application())
 
 
 def application() -> typer.Typer:

@@ -9,18 +9,19 @@ import typer
 
 import onnxproof
 from onnxproof.cli.console import reporting
+from onnxproof.cli.examples import examples
 
 app = typer.Typer(
     name="onnxproof",
     help="Export JAX callables to ONNX, with proof by running.",
-    no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Normalization = Literal["auto", "prefer_native", "force_decomposed"]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
 
 
 def _version(wanted: bool) -> None:
@@ -31,14 +32,17 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Export JAX callables to ONNX, with proof by running."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-@app.command()
+@app.command(epilog=examples("export"))
 def export(
     target: Annotated[
         str,
@@ -115,7 +119,7 @@ def export(
             help="Run the file against JAX at a few sizes, and leave the evidence beside it in NAME.evidence.",
         ),
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Write a JAX function or model to an ONNX file, and prove by running what it computes.
@@ -150,12 +154,12 @@ def export(
         )
 
 
-@app.command()
+@app.command(epilog=examples("demo"))
 def demo(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The folder for everything that the demo writes.")
     ] = Path("demo-output"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Train a small digit classifier, export it, check it, and run it against JAX."""
@@ -165,7 +169,7 @@ def demo(
         run(output, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples("conform"))
 def conform(
     output: Annotated[Path, typer.Option("--output", help="The report to write, as JSON.")] = Path(
         "conformance.json"
@@ -204,6 +208,7 @@ def conform(
             show_default=False,
         ),
     ] = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Run conformance profiles; exits with 10 to 18 by the class of the first failure."""
@@ -211,12 +216,12 @@ def conform(
         from onnxproof.cli.conform import run, show
 
         if listed:
-            show()
+            show(as_json=as_json)
         else:
-            run(output, artifacts, profile or [], source_revision, force, executor)
+            run(output, artifacts, profile or [], source_revision, force, executor, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples("verify"))
 def verify(
     target: Annotated[
         Path,
@@ -270,7 +275,7 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Run the evidence of a bundle again, or make some for a model."""
@@ -296,7 +301,7 @@ def verify(
         )
 
 
-@app.command()
+@app.command(epilog=examples("report"))
 def report(
     targets: Annotated[
         list[Path],
@@ -329,16 +334,17 @@ def report(
         Literal["text", "json", "github"],
         typer.Option("--format", help="What to print; github prints annotations for its Actions."),
     ] = "text",
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Show records to people and to CI. Exits with 0 whatever they say; verify is the one that judges."""
     with reporting(debug):
         from onnxproof.cli.report import Options, run
 
-        run(Options(tuple(targets), output, junit, statement, test_result, form))
+        run(Options(tuple(targets), output, junit, statement, test_result, "json" if as_json else form))
 
 
-@app.command()
+@app.command(epilog=examples("sign"))
 def sign(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", show_default=False)],
     key: Annotated[
@@ -353,16 +359,17 @@ def sign(
         Path | None,
         typer.Option("-o", "--output", help="The signature. Default: BUNDLE.sig.", show_default=False),
     ] = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Sign every file of a bundle with a key of yours; verify --key checks it."""
     with reporting(debug):
         from onnxproof.cli.sign import run
 
-        run(bundle, key, output)
+        run(bundle, key, output, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples("explain"))
 def explain(
     target: Annotated[
         str,
@@ -407,7 +414,7 @@ def explain(
             "-o", "--output", help="A folder for the smallest part that still fails.", show_default=False
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Find the first value that is wrong: its primitive, its line, and whose fault it is."""

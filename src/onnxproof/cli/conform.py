@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from onnxproof.cli.console import progress
 
+if TYPE_CHECKING:
+    from onnxproof.evidence.profile import Profile
+
 DEFAULT = "torch"  # the group of profiles that run when none is named
 
 
-def show() -> None:
+def show(*, as_json: bool) -> None:
     """Print every profile that ships: its name, what is exported in which dtype, and what is allowed."""
     from onnxproof.evidence.profile import GROUPS, group
+
+    groups = {name: [_facts(p) for p in group(name)] for name in GROUPS[:-1]}
+    if as_json:
+        typer.echo(json.dumps(groups, indent=2))
+        return
+    for name, listed in groups.items():
+        typer.echo(f"{name}: {len(listed)} profiles")
+        for f in listed:
+            typer.echo(
+                f"  {f['name']:24} {f['model']:12} {f['dtype']:9} {f['cases']} cases  rtol {f['rtol']:.2g}"
+                f"  atol {f['atol']:.2g}"
+            )
+
+
+def _facts(profile: Profile) -> dict[str, Any]:
     from onnxproof.evidence.record import BuilderConfig
 
-    for name in GROUPS[:-1]:
-        profiles = group(name)
-        typer.echo(f"{name}: {len(profiles)} profiles")
-        for p in profiles:
-            what = p.config.arguments["architecture"] if isinstance(p.config, BuilderConfig) else p.config.net
-            t, cases = p.tolerances, len(p.cases)
-            typer.echo(
-                f"  {p.name:24} {what:12} {p.dtype:9} {cases} cases  rtol {t.rtol:.2g}  atol {t.atol:.2g}"
-            )
+    config, allowed = profile.config, profile.tolerances
+    return {
+        "name": profile.name,
+        "model": config.arguments["architecture"] if isinstance(config, BuilderConfig) else config.net,
+        "dtype": profile.dtype,
+        "cases": len(profile.cases),
+        "rtol": allowed.rtol,
+        "atol": allowed.atol,
+    }
 
 
 def run(
@@ -35,6 +55,8 @@ def run(
     source_revision: str | None,
     force: bool,
     executor: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Run the profiles (those of PyTorch when none is named) and save the report to ``output``."""
     from onnxproof.evidence import run_profiles, save_report, summary_lines
@@ -62,8 +84,11 @@ def run(
                 )
     output.parent.mkdir(parents=True, exist_ok=True)
     save_report(report, output)
-    for record in report["profiles"]:
-        typer.echo("\n".join(summary_lines(record)))
-    typer.echo(f"report     {output}")
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+    else:
+        for record in report["profiles"]:
+            typer.echo("\n".join(summary_lines(record)))
+        typer.echo(f"report     {output}")
     if report["exit_code"]:
         raise typer.Exit(report["exit_code"])

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from onnxproof.cli.app import Debug, app
+from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import progress, reporting
+from onnxproof.cli.examples import examples
 from onnxproof.cli.narrow import (
     Cases,
-    Json,
     Limit,
     Output,
     Runtimes,
@@ -22,7 +22,7 @@ from onnxproof.cli.narrow import (
 )
 
 
-@app.command()
+@app.command(epilog=examples("convert"))
 def convert(
     target: Target,
     dtype: Annotated[

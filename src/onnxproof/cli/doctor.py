@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnxproof.cli.app import Debug, app
+from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import FAILED, human_bytes, progress, reporting
 from onnxproof.cli.examples import examples
 
@@ -27,7 +27,7 @@ def doctor(
             metavar="[BUNDLE]", help="A bundle: tell which of its stages failed, and why.", show_default=False
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Check the installation, and print everything that a report of a fault needs.

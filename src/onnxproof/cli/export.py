@@ -101,7 +101,11 @@ def run(options: Options) -> None:
         if options.prove:
             doing("running JAX and ONNX Runtime")
             call = prove.Call(fn, arguments, fixed, options)
-            record = prove.prove(call, arguments, cases, path, options)
+            try:
+                record = prove.prove(call, arguments, cases, path, options)
+            except KeyboardInterrupt as err:
+                err.add_note(f"{path} is whole, and nothing of it is proven.")
+                raise
             summary = replace(summary, proof=prove.line(record, path))
     if options.as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=2))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onnxproof.cli.app import Debug, app
+from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import human_bytes, reporting
 from onnxproof.cli.examples import examples
 from onnxproof.errors import OnnxProofError
@@ -38,7 +38,7 @@ def inspect(
     ] = None,
     depth: Annotated[int, typer.Option(min=1, help="Levels of the tree of weights on the screen.")] = 2,
     netron: Annotated[bool, typer.Option("--netron", help="Open the file in Netron.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Show what a model holds: signature, operators, weights by path, functions, metadata.

@@ -57,7 +57,6 @@ Runtimes = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the inputs drawn for a model.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 SHOWN = 5  # names of weights on the screen
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from onnxproof.cli.app import Debug, app
+from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import progress, reporting
+from onnxproof.cli.examples import examples
 from onnxproof.cli.narrow import (
     Cases,
-    Json,
     Limit,
     Output,
     Runtimes,
@@ -25,7 +25,7 @@ from onnxproof.cli.narrow import (
 Mode = Literal["int8", "int8-static", "int4"]
 
 
-@app.command()
+@app.command(epilog=examples("quantize"))
 def quantize(
     target: Target,
     mode: Annotated[

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import typer
 
 
-def run(bundle: Path, key: Path, signature: Path | None) -> None:
+def run(bundle: Path, key: Path, signature: Path | None, *, as_json: bool) -> None:
     """Sign a bundle whose files are those of its record."""
     from onnxproof.evidence.conform import read_bundle, verify_folder
     from onnxproof.evidence.signatures import sign
 
     verify_folder(read_bundle(bundle), bundle)
-    typer.echo(f"signature  {sign(bundle, key, signature)}")
+    written = sign(bundle, key, signature)
+    facts = {"bundle": str(bundle), "signature": str(written)}
+    typer.echo(json.dumps(facts, indent=2) if as_json else f"signature  {written}")
 
 
 def check(bundle: Path, key: Path | None, signature: Path | None) -> None:
