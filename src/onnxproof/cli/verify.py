@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from onnxproof.cli.console import progress
+from onnxproof.cli.missing import say_missing
 from onnxproof.errors import InputSpecError
 from onnxproof.evidence.dimensions import dimension
 
@@ -61,6 +62,7 @@ def run(options: Options) -> None:
     else:
         typer.echo("\n".join(summary_lines(record)))
     if record.exit_code:
+        say_missing([record])
         raise typer.Exit(record.exit_code)
 
 

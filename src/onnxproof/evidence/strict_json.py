@@ -22,15 +22,15 @@ class StrictJsonError(ConformanceError, ValueError):
     """A text is not the strict JSON that evidence is written in."""
 
 
-def parse(data: bytes) -> Json:
-    """The value of a JSON text in UTF-8.
+def parse(data: bytes, limit: int = MAX_BYTES) -> Json:
+    """The value of a JSON text in UTF-8, of at most ``limit`` bytes.
 
     Raises:
         StrictJsonError: the text is too long, nested too deeply, not UTF-8 or not JSON; a key is repeated; a
             number is not finite, too long, or an integer beyond 64 bits; a string holds half a surrogate pair.
     """
-    if len(data) > MAX_BYTES:
-        raise StrictJsonError(f"the text has {len(data)} bytes, more than {MAX_BYTES}")
+    if len(data) > limit:
+        raise StrictJsonError(f"the text has {len(data)} bytes, more than {limit}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as err:
