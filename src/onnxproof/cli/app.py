@@ -275,6 +275,14 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    contract: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|FILE.toml|MODULE:NAME",
+            help="What the file promises: policy-continuous, policy-discrete, or a contract of yours.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -297,6 +305,7 @@ def verify(
                 executor=executor,
                 as_json=as_json,
                 device_record=device_record,
+                contracts=tuple(contract or ()),
             )
         )
 

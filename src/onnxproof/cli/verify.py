@@ -17,6 +17,7 @@ from onnxproof.errors import InputSpecError
 from onnxproof.evidence.dimensions import dimension
 
 if TYPE_CHECKING:
+    from onnxproof.contracts import Contract
     from onnxproof.evidence import Record
     from onnxproof.evidence.conform import Hearing
     from onnxproof.evidence.record import Port
@@ -39,6 +40,7 @@ class Options:
     executor: str | None
     as_json: bool
     device_record: Path | None = None
+    contracts: tuple[str, ...] = ()
 
 
 def run(options: Options) -> None:
@@ -73,7 +75,14 @@ def _device(options: Options, place: Path) -> None:
     from onnxproof.evidence.derive import EXIT_CODES
     from onnxproof.page import device
 
-    given = (options.runtimes, options.rtol, options.atol, options.bundle, options.executor)
+    given = (
+        options.runtimes,
+        options.rtol,
+        options.atol,
+        options.bundle,
+        options.executor,
+        options.contracts,
+    )
     if not options.target.is_dir() or any(given):
         raise typer.BadParameter(
             "a device's record goes with the bundle that was run, and with nothing else",
@@ -120,7 +129,7 @@ def _bundle(options: Options, hear: Hearing) -> Record:
     record = read_bundle(options.target)
     if record.stages.check.status != "passed":
         return record
-    return execute_in(record, options.target, {}, hear)
+    return execute_in(record, options.target, {}, hear, _contracts(options))
 
 
 def _model(options: Options, hear: Hearing) -> Record:
@@ -140,7 +149,17 @@ def _model(options: Options, hear: Hearing) -> Record:
         bundle_path=options.bundle,
         force=options.force,
         hear=hear,
+        contracts=_contracts(options),
     )
+
+
+def _contracts(options: Options) -> list[Contract]:
+    if not options.contracts:
+        return []
+    from onnxproof.cli.target import load
+    from onnxproof.contracts import find
+
+    return [find(text, load) for text in options.contracts]
 
 
 def draw(ports: Sequence[Port], size: int, seed: int) -> list[Any]:
