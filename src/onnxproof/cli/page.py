@@ -57,7 +57,7 @@ def run(options: Options) -> None:
 
     if not options.bundle.is_dir():
         raise typer.BadParameter(f"there is no folder {str(options.bundle)!r}", param_hint="BUNDLE")
-    ort = find(options.ort, Path.cwd())
+    ort = find(options.ort)
     try:
         with progress(f"writing {options.output}"):
             page = build(options.bundle, options.output, ort, webgpu=options.webgpu, force=options.force)

@@ -103,7 +103,7 @@ def _write(site: Path, folder: Path, record: Record, ort: OrtWeb, builds: list[B
     (site / DATA).write_bytes(text)
     # GitHub Pages leaves out folders whose names begin with an underscore, unless this is there.
     (site / ".nojekyll").write_bytes(b"")
-    sizes = {name: sum(f["bytes"] for f in files) for name, files in runtimes.items()}
+    sizes: dict[str, int] = {name: sum(f["bytes"] for f in files) for name, files in runtimes.items()}
     return Page(site, own + len(text), held, sizes)
 
 

@@ -18,6 +18,7 @@ from onnxproof.evidence.parts import bodies
 from onnxproof.evidence.profile import AD_HOC
 from onnxproof.evidence.record import BuilderConfig, CallableConfig, Port, Record
 from onnxproof.evidence.runtimes.limits import LIMITS
+from onnxproof.evidence.runtimes.web.wire import TYPES
 from onnxproof.page.device import RUNTIMES
 
 if TYPE_CHECKING:
@@ -25,11 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "onnxproof.page/1"
 # Element types of ONNX, as records name them, for which ONNX Runtime Web has tensors → NumPy's name.
-TENSORS = {
-    "float": "float32",
-    "double": "float64",
-    **{name: name for name in ("float16 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool".split())},
-}
+TENSORS = {"float": "float32", "double": "float64", **{name: name for name in sorted(TYPES)}}
 _REFERENCES = {
     "jax": "the JAX callable",
     "torch": "the PyTorch module",

@@ -48,6 +48,7 @@ from onnxproof.evidence.record import (
     Strict,
     Text,
 )
+from onnxproof.evidence.runtimes.web.wire import TYPES
 from onnxproof.evidence.strict_json import StrictJsonError, parse
 from onnxproof.evidence.tensors import Array, dtype_of
 from onnxproof.evidence.validate import InvalidRecord
@@ -56,7 +57,6 @@ FORMAT: Literal["onnxproof.device/1"] = "onnxproof.device/1"
 RUNTIMES: dict[str, str] = {"wasm": "ort-web-browser-wasm", "webgpu": "ort-web-browser-webgpu"}
 MAX_BYTES = 256 * 2**20  # of the file; the outputs are in it
 _SLACK = 1e-9  # of an error that is computed again: hypot of two languages may differ in the last digit
-_DTYPES = "float32 float64 float16 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool".split()
 
 
 class DeviceOutput(Strict):
@@ -205,7 +205,7 @@ def decoded(output: DeviceOutput, place: str = "output") -> Array:
     Raises:
         InvalidRecord: its bytes are not those of its shape, dtype and hash.
     """
-    if output.dtype not in _DTYPES:
+    if output.dtype not in TYPES:
         raise InvalidRecord([f"{place}.dtype: the browser has no tensors of {output.dtype!r}"])
     dtype = dtype_of(output.dtype)
     size = math.prod(output.shape) * dtype.itemsize

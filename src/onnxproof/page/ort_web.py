@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from onnxproof.errors import ConformanceError
+from onnxproof.evidence.runtimes.web import locate
 
-VERSION = "1.30.0"
-PACKAGE = "onnxruntime-web"
-INSTALL = f"npm install {PACKAGE}@{VERSION}"
+VERSION = locate.NEWEST_TRIED
+INSTALL = f"npm install {locate.PACKAGE}@{VERSION}"
 Build = Literal["wasm", "webgpu"]
 # Entry module, loader, WebAssembly. The second build runs the native WebGPU provider.
 FILES: dict[Build, tuple[str, str, str]] = {
@@ -44,35 +43,21 @@ class OrtWeb:
         return paths
 
 
-def find(given: Path | None, start: Path) -> OrtWeb:
-    """The package in ``given``, or in the first ``node_modules`` from ``start`` upwards that has it.
-
-    Args:
-        given: the folder of the package, or its ``dist``.
+def find(given: Path | None) -> OrtWeb:
+    """The package in ``given``, or in the first ``node_modules`` from the working folder upwards that has it.
 
     Raises:
         ConformanceError: it is not there, or of another version than pages are tested with.
     """
-    if given is not None:
-        places = [given, given.parent]
-    else:
-        places = [p / "node_modules" / PACKAGE for p in (start.resolve(), *start.resolve().parents)]
-    for place in places:
-        if (place / "package.json").is_file():
-            return _checked(place)
-    where = f"in {str(given)!r}" if given is not None else "in any node_modules from here upwards"
-    raise ConformanceError(f"{PACKAGE} is not {where}", way_out=f"Bring it: {INSTALL}")
-
-
-def _checked(place: Path) -> OrtWeb:
     try:
-        said = json.loads((place / "package.json").read_bytes())
-    except ValueError as err:
-        raise ConformanceError(f"{str(place / 'package.json')!r} is not JSON: {err}") from err
-    name, version = (said.get("name"), said.get("version")) if isinstance(said, dict) else (None, None)
-    if (name, version) != (PACKAGE, VERSION):
+        found = locate.package(None if given is None else str(given))
+    except locate.Missing as err:
+        raise ConformanceError(str(err).partition(":")[0], way_out=f"Bring it: {INSTALL}") from err
+    except (ValueError, KeyError) as err:
+        raise ConformanceError(f"the package.json of {locate.PACKAGE} can't be read: {err!r}") from err
+    if found.version != VERSION:
         raise ConformanceError(
-            f"{str(place)!r} holds {name} {version}, not {PACKAGE} {VERSION}",
+            f"{str(found.dist.parent)!r} holds {locate.PACKAGE} {found.version}, not {VERSION}",
             way_out=f"Bring the version that pages are tested with: {INSTALL}",
         )
-    return OrtWeb(VERSION, place / "dist")
+    return OrtWeb(VERSION, found.dist)

@@ -73,7 +73,7 @@ function legend(providers, last = null) {
   return make("div", { class: "legend" }, ...entries, last);
 }
 
-const power = (e) => (e === 0 ? "1" : e === 1 ? "10" : e === -1 ? "0.1" : `1e${e}`);
+const power = (e) => (e >= -3 && e <= 3 ? String(Number((10 ** e).toPrecision(1))) : `1e${e}`);
 const time = (e) => (e >= 0 ? `${10 ** e} s` : e >= -3 ? `${10 ** (e + 3)} ms` : `${10 ** (e + 6)} µs`);
 
 export function errorPlot(place, names, runs) {
@@ -108,19 +108,24 @@ export function latencyPlot(place, names, runs) {
   place.append(legend(runs.map((r) => r.provider)));
 }
 
-/** Horizontal bars: [[name, value, words]]. */
+/** Horizontal bars: [[name, value, words]]; those of negative values go to the left. */
 export function bars(place, rows, title) {
   const wide = width(place);
-  const left = Math.min(190, wide * 0.45);
-  const most = Math.max(...rows.map(([, v]) => Math.abs(v)), Number.MIN_VALUE);
+  const left = Math.min(190, Math.max(...rows.map(([name]) => name.length)) * 6.8 + 12, wide * 0.45);
+  const [low, high] = [Math.min(0, ...rows.map(([, v]) => v)), Math.max(0, ...rows.map(([, v]) => v))];
+  const room = wide - left - (low < 0 ? 2 : 1) * 62;
+  const zero = left + (low < 0 ? 62 : 0) + (-low / (high - low || 1)) * room;
   const tall = rows.length * 22 + 4;
   const svg = draw("svg", { width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}`, role: "img", "aria-label": title });
   rows.forEach(([name, value, words], i) => {
     const y = i * 22;
-    const long = Math.max((Math.abs(value) / most) * (wide - left - 64), 2);
+    const long = Math.max((Math.abs(value) / (high - low || 1)) * room, 1.5);
+    const back = value < 0;
     svg.append(draw("text", { x: 0, y: y + 15 }, cut(name, Math.floor(left / 6.8)), draw("title", {}, name)));
-    svg.append(draw("rect", { class: "bar", x: left, y: y + 4, width: long, height: 14, rx: 3 }));
-    svg.append(draw("text", { class: "tick-label", x: left + long + 6, y: y + 15 }, words));
+    svg.append(draw("rect", { class: "bar", x: back ? zero - long : zero, y: y + 4, width: long, height: 14, rx: 3 }));
+    const end = { x: back ? zero - long - 6 : zero + long + 6, "text-anchor": back ? "end" : "start" };
+    svg.append(draw("text", { class: "tick-label", y: y + 15, ...end }, words));
   });
+  if (low < 0) svg.append(draw("line", { class: "axis", x1: zero, x2: zero, y1: 0, y2: tall }));
   place.replaceChildren(svg);
 }

@@ -17,7 +17,7 @@ let own = null;
 
 function verdict(state, title, because) {
   at("proof").className = `verdict ${state}`;
-  at("sign").setAttribute("d", SIGNS[state] ?? "M12 7v5.5M12 16.2v.1");
+  at("sign").setAttribute("d", SIGNS[state] ?? (state === "idle" ? "M10.2 8.3l5.6 3.7-5.6 3.7z" : ""));
   at("verdict").textContent = title;
   at("because").textContent = because;
 }
@@ -37,11 +37,11 @@ function showModel(data) {
   at("title").textContent = data.title;
   at("about").textContent = `Does this ONNX file compute what ${data.record.reference} computes? Your own browser finds out.`;
   const opsets = Object.entries(data.opset).map(([domain, v]) => (domain === "ai.onnx" ? `opset ${v}` : `${domain} ${v}`));
-  at("facts").replaceChildren(...[bytes(size), plural(nodes, "node"), ...opsets, data.dtype, data.producer].filter(Boolean).map((f) => make("li", {}, f)));
+  at("facts").replaceChildren(...[bytes(size), plural(nodes, "node"), ...opsets, data.dtype, data.producer && `by ${data.producer}`].filter(Boolean).map((f) => make("li", {}, f)));
   const row = (kind) => (port) => make("tr", {}, make("th", { scope: "row" }, port.name, make("small", {}, kind)), make("td", { class: "mono" }, show(port)));
   at("signature").tBodies[0].replaceChildren(...data.inputs.map(row("input")), ...data.outputs.map(row("output")));
   plot(() => bars(at("operators"), data.operators.map(([name, n]) => [name, n, String(n)]), "How often each operator is in the graph"));
-  const { rtol, atol } = data.tolerances;
+  const [rtol, atol] = [data.tolerances.rtol, data.tolerances.atol].map((n) => (n && n < 0.001 ? n.toExponential() : String(n)));
   at("reference").textContent = `what ${data.record.reference} gave`;
   at("tolerance").textContent = `${atol} + ${rtol} · |expected|`;
   const list = [["Record", data.record.digest], ["Model", model.sha256]];
@@ -64,7 +64,7 @@ function showCases(data, providers) {
         "tr",
         { "data-case": c.name },
         make("th", { scope: "row" }, c.name, make("small", {}, c.takes.join(", "))),
-        ...providers.map((p) => make("td", { "data-provider": p }, make("span", { class: "badge" }, "not run yet"))),
+        ...providers.map((p) => make("td", { "data-provider": p, class: "soft" }, "not run yet")),
       ),
     ),
   );
@@ -79,11 +79,9 @@ function showCase(run, found) {
   const most = Math.max(...found.comparisons.map((c) => c.maxAbs ?? Infinity));
   const figures = found.comparisons.length ? [`error ${error(most)}`, seconds(found.warm_seconds ?? found.seconds)] : [];
   cell.dataset.outcome = found.outcome;
-  cell.replaceChildren(
-    make("span", { class: `badge ${style}` }, word),
-    make("small", {}, figures.filter(Boolean).join(" · ")),
-    found.why ? make("small", { class: found.failure ? "why" : "" }, found.why.slice(0, 600)) : null,
-  );
+  cell.replaceChildren(make("span", { class: `badge ${style}` }, word));
+  if (figures.length) cell.append(make("small", {}, figures.filter(Boolean).join(" · ")));
+  if (found.why) cell.append(make("small", { class: found.failure ? "why" : null }, found.why.slice(0, 600)));
 }
 
 function conclude(runs) {
@@ -215,13 +213,16 @@ async function start() {
   const data = await answer.json();
   proof = new Proof(data, base, null);
   showModel(data);
-  showCases(data, ["wasm"]);
   await offerProviders(data);
+  showCases(data, chosen());
   const { status, level, runtimes } = data.record;
   verdict("idle", "Not run on this device yet", `Where it was made, it ${status}, level ${level}: ${runtimes.join(", ")}.`);
   at("controls").hidden = false;
   showNote();
-  at("controls").onchange = showNote;
+  at("controls").onchange = () => {
+    if (!proof.runs.length) showCases(data, chosen());
+    showNote();
+  };
   at("controls").onsubmit = (event) => {
     event.preventDefault();
     prove();
