@@ -110,7 +110,8 @@ def _write(site: Path, folder: Path, record: Record, ort: OrtWeb, builds: list[B
 def _copied(ort: OrtWeb, build: Build, target: Path) -> list[dict[str, Any]]:
     """The files of a build, in the order of :data:`FILES`, with sizes and hashes as the page checks them."""
     found = []
-    for name, path in zip(FILES[build], ort.paths(build), strict=True):
+    for file, path in zip(FILES[build], ort.paths(build), strict=True):
+        name = file.replace(".mjs", ".js")  # not every host knows that .mjs is JavaScript
         content = path.read_bytes()
         (target / name).write_bytes(content)
         sha256 = hashlib.sha256(content).hexdigest()
