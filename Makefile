@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo gallery test test-torch test-extras conformance test-zoo corpus accuracy lint format typecheck bench bench-zoo coverage lock clean
+.PHONY: help setup demo gallery test test-torch test-extras test-web conformance test-zoo corpus accuracy lint format typecheck bench bench-zoo coverage lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make conformance  the profiles of PyTorch in four steps; files go to conformance/"
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
 	@echo "make test-extras  a Dask cluster, signatures, four runtimes, every JAX profile; files go to extras/"
+	@echo "make test-web   ONNX Runtime Web in Node and in Chromium, and the proof page; files go to weblane/"
 	@echo "make corpus     all of JAX's own cases for its primitives, in ONNX Runtime"
 	@echo "make accuracy   the errors of these cases beside JAX's: writes docs/accuracy.md"
 	@echo "make test-zoo   programs of more than forty packages, in an environment of their own"
@@ -69,6 +70,10 @@ conformance:
 # What only some users install (Dask, signing, two runtimes): an environment that rests on $(VENV).
 test-extras: setup
 	@$(BIN)/python scripts/extras_lane.py $(VENV) .venv-extras extras
+
+# Node and a browser, which it installs where they are missing and it may; an environment that rests on $(VENV).
+test-web: setup
+	@$(BIN)/python scripts/web_lane.py $(VENV) .venv-web weblane $(ARGS)
 
 # Programs of other people's packages: forty-five of them, and what those need, are nobody else's business.
 ZOO_VENV ?= .venv-zoo

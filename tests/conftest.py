@@ -6,14 +6,17 @@ import importlib.util
 
 import pytest
 
-# Lanes of their own have these packages (make test-torch, make test-extras); a test that is skipped fails them.
+# Lanes of their own have these packages (make test-torch, make test-extras, make test-web); a test that is skipped
+# fails them.
 LANES = {
-    "torch": "evidence_torch",
-    "distributed": "evidence_dask",
-    "model_signing": "evidence_sign",
-    "tract": "evidence_runtimes",
+    "evidence_torch": "torch",
+    "evidence_dask": "distributed",
+    "evidence_sign": "model_signing",
+    "evidence_runtimes": "tract",
+    "web": "playwright",
+    "web_page": "playwright",
 }
-collect_ignore = [folder for package, folder in LANES.items() if not importlib.util.find_spec(package)]
+collect_ignore = [folder for folder, package in LANES.items() if not importlib.util.find_spec(package)]
 # Plugins are tested by pytest's own means.
 pytest_plugins = ["pytester"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onnxproof._allclose import allclose as allclose
+    from onnxproof._allclose_web import allclose_onnxruntime_web as allclose_onnxruntime_web
     from onnxproof._api import to_onnx as to_onnx
     from onnxproof._explain import explain as explain
     from onnxproof.errors import (
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 _HOME = {
     "to_onnx": "_api",
     "allclose": "_allclose",
+    "allclose_onnxruntime_web": "_allclose_web",
     "explain": "_explain",
     "convert": "precision.narrow",
     "quantize": "precision.narrow",
@@ -69,7 +71,7 @@ _HOME = {
     "UnsupportedParam": "errors",
     "UnsupportedPrimitive": "errors",
 }
-_NEEDS_ONNX_IR = ("_api", "_allclose", "_explain", "functions", "precision.narrow")
+_NEEDS_ONNX_IR = ("_api", "_allclose", "_allclose_web", "_explain", "functions", "precision.narrow")
 __all__ = ["__version__", *_HOME]
 
 

@@ -47,25 +47,55 @@ def allclose(
         InputSpecError: an input is not an array.
         ArtifactError, ConformanceError: the model can't be loaded or run.
     """
-    params = dict(input_params or {})
-    args = [_concrete(i, x) for i, x in enumerate(inputs)]
+    args = [concrete(i, x) for i, x in enumerate(inputs)]
     session = OrtSession(model if not isinstance(model, os.PathLike) else os.fspath(model))
-    double = enable_double_precision or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
+    return against_jax(
+        fn,
+        args,
+        lambda flat: list(zip(session.output_names, session.run(flat), strict=True)),
+        "ONNX Runtime",
+        (rtol, atol),
+        params=dict(input_params or {}),
+        double=enable_double_precision,
+        nchw=(inputs_as_nchw or (), outputs_as_nchw or ()),
+    )
+
+
+def against_jax(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    run: Callable[[list[Array]], list[tuple[str, Array]]],
+    runtime: str,
+    tolerance: tuple[float | None, float | None],
+    *,
+    params: Mapping[str, Any],
+    double: bool,
+    nchw: tuple[Sequence[int], Sequence[int]],
+) -> tuple[bool, str]:
+    """Compare what ``run`` gives of the graph's inputs, names and arrays, with what ``fn`` gives of ``args``.
+
+    Args:
+        runtime: what a message calls ``run``.
+        double: run ``fn`` with 64-bit types, also where JAX is not set to have them.
+        nchw: positions of inputs and outputs that have their channels first in the graph.
+    """
+    double = double or jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     reference = JaxReference(fn, params, double=double)
     flat = reference.flat(args)
     leaves = jax.tree_util.tree_leaves(args)
-    for i in inputs_as_nchw or ():
+    for i in nchw[0]:
         flat[i] = np.moveaxis(flat[i], _channels(leaves[i]), 1)
-    got = session.run(flat)
+    named = run(flat)
+    got = [array for _, array in named]
     want = reference.run(args)
     if len(got) != len(want):
         return False, f"the model has {len(got)} outputs, the callable {len(want)}"
-    for i in outputs_as_nchw or ():
+    for i in nchw[1]:
         got[i] = np.moveaxis(got[i], 1, _channels(want[i]))
-    results = [difference(join_complex(g, w), w, rtol, atol) for g, w in zip(got, want, strict=True)]
+    results = [difference(join_complex(g, w), w, *tolerance) for g, w in zip(got, want, strict=True)]
     oracle = reference.oracle(args)
     true = None if oracle is None else oracle.outputs
-    text = report(session.output_names, results, true, ("ONNX Runtime", "JAX"))
+    text = report([name for name, _ in named], results, true, (runtime, "JAX"))
     return all(r.matches for r in results), text
 
 
@@ -74,7 +104,8 @@ def _channels(array: Any) -> int:
     return -2 if np.iscomplexobj(array) else -1
 
 
-def _concrete(position: int, value: Any) -> Any:
+def concrete(position: int, value: Any) -> Any:
+    """An argument; a tuple of integers stands for standard normal float32 values of that shape."""
     if isinstance(value, (tuple, list)) and value and all(type(d) is int for d in value):
         return np.random.default_rng(position).normal(size=tuple(value)).astype(np.float32)
     if isinstance(value, (tuple, list)) and any(isinstance(d, str) for d in value):

@@ -14,6 +14,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnxproof.evidence.proof import RUNS
 from onnxproof.evidence.runtimes.process import RuntimeProcess
 from onnxproof.evidence.tensors import decode, encode
+from tests.evidence.memory import cubic
 
 Array = np.ndarray[Any, Any]
 Answers = list[dict[str, Any]]
@@ -240,5 +241,72 @@ PROBES: dict[tuple[str, str], tuple[Probe, ...]] = {
         Probe(*one("Cast", f32(-1, 300), to="UINT8"), gives(0, 255)),
     ),
 }
+
+
+def of_version(opset: int, ir_version: int) -> Probe:
+    model = passed_on((2,))
+    model.opset_import[0].version, model.ir_version = opset, ir_version
+    return Probe(model, [], answered("error"))
+
+
+def off(value: float, low: float, high: float) -> Callable[[Answers], bool]:
+    """Whether the last run gave one number, by ``low`` to ``high`` from ``value``."""
+    return lambda answers: bool(low <= abs(float(answers[-1]["arrays"][0].item()) - value) <= high)
+
+
+def webs(*, webgpu: bool) -> dict[str, tuple[Probe, ...]]:
+    """What shows the limits of ONNX Runtime Web, by name."""
+    both = {
+        **{
+            name: PROBES["onnxruntime", name]
+            for name in ("dimension-names", "scalar-rank", "reduction-drops-nan")
+        },
+        "opset-26": models(of_version(27, 13), of_version(26, 14)),
+        "bfloat16-unknown": models(
+            *(Probe(passed_on((2,), t), [], answered("error")) for t in ("BFLOAT16", "INT4"))
+        ),
+    }
+    if not webgpu:
+        where = [one("Where", np.array([True]), np.ones(1, d), np.ones(1, d), to=t) for d, t in _NO_WHERE]
+        return {
+            **both,
+            "where-int8": models(*(Probe(*w, answered("error")) for w in where)),
+            "cast-saturates": models(
+                Probe(*one("Cast", f32(3e9, NAN), to="INT32"), gives(2**31 - 1, 0)),
+                Probe(*one("Cast", f32(-1, 300), to="UINT8"), gives(0, 44)),
+            ),
+            "int32-sum-saturates": PROBES["onnxruntime", "int32-sum-saturates"],
+            "tensor-too-large": models(
+                Probe(cubic(), [[f32(1), np.ones(10_000, np.float32)]], answered("loaded", "memory"))
+            ),
+        }
+    doubled = [(one("Add", np.ones(2, d), np.ones(2, d), to=t)) for d, t in _NO_KERNELS]
+    return {
+        **both,
+        "types-without-kernels": models(*(Probe(*d, answered("error")) for d in doubled)),
+        "float16-needs-shader-f16": models(
+            Probe(
+                *one("Add", np.ones(1, np.float16), np.ones(1, np.float16), to="FLOAT16"),
+                said("error", "f16"),
+            )
+        ),
+        "nan-dropped": models(
+            losing_nan(["Clip", "Relu", "Sigmoid", "HardSigmoid", "Exp"]),
+            Probe(*one("Softmax", f32(NAN, 1)), gives(0, 0)),
+        ),
+        "log-is-finite": models(
+            Probe(*one("Log", f32(-1)), gives(0)), Probe(*one("Log", f32(0)), off(-88.03, 0, 0.01))
+        ),
+        "denormals-flushed": models(Probe(*one("Mul", f32(1e-30), f32(1e-10)), gives(0))),
+        "sine-imprecise": models(Probe(*one("Sin", f32(1)), off(float(np.sin(1.0)), 1e-5, 2e-4))),
+        "cast-saturates": models(Probe(*one("Cast", f32(3e9), to="INT32"), gives(2147483520))),
+        "nan-unsorted": models(sorted_down(f32(1, NAN, 3, 2))),
+    }
+
+
+_NO_WHERE = ((np.int8, "INT8"), (np.uint32, "UINT32"))
+_NO_KERNELS = ((np.float64, "DOUBLE"), (np.int16, "INT16"), (np.uint16, "UINT16"))
+for _name in ("ort-web-node-wasm", "ort-web-browser-wasm", "ort-web-browser-webgpu"):
+    PROBES |= {(_name, limit): probes for limit, probes in webs(webgpu=_name.endswith("webgpu")).items()}
 # CUDA's are those of ONNX Runtime itself, and no machine that tests run on has it.
 UNPROBED = {"onnxruntime-cuda"}

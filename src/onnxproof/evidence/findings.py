@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onnxproof.evidence.court import runs_of
+from onnxproof.evidence.promises import ClauseFacts
 from onnxproof.evidence.record import STAGES, Failure, InputCase, Output, Record, Run, Runtime, Stage
 from onnxproof.evidence.runtimes.limits import LIMITS
 from onnxproof.evidence.runtimes.recommended import DENORMAL_AS_ZERO
@@ -28,12 +29,15 @@ class Complaint:
 
 
 def run_label(runtime: Runtime) -> str:
-    """A runtime and what tells its runs apart, on one line: name, provider, optimization level, denormals."""
+    """A runtime and what tells its runs apart on one line: name, provider, optimization level, threads, denormals."""
     level = runtime.session.get("graph_optimization_level")
     words = {"ORT_ENABLE_ALL": "optimized", "ORT_DISABLE_ALL": "optimizations off"}
     parts = [runtime.name, runtime.provider.removesuffix("ExecutionProvider")]
     if level is not None:
         parts.append(words.get(str(level), str(level)))
+    threads = runtime.session.get("numThreads", 1)
+    if threads != 1:
+        parts.append(f"{threads} threads")
     if runtime.session.get(DENORMAL_AS_ZERO) == "1":
         parts.append("denormals as zero")
     return " ".join(parts)
@@ -41,7 +45,8 @@ def run_label(runtime: Runtime) -> str:
 
 def complaints(record: Record) -> list[Complaint]:
     """Everything that went wrong, in the order of the stages; empty when nothing did."""
-    return list(_stages(record)) + [c for run in runs_of(record) for c in _cases(run)]
+    cases = [c for run in runs_of(record) for c in _cases(run)]
+    return [*_stages(record), *cases, *_clauses(record)]
 
 
 def _stages(record: Record) -> Iterator[Complaint]:
@@ -86,6 +91,26 @@ def _cases(run: Run) -> Iterator[Complaint]:
             run=label,
             case=case.name,
         )
+
+
+def _clauses(record: Record) -> Iterator[Complaint]:
+    for contract in record.contracts or ():
+        for clause in contract.clauses:
+            if clause.status == "failed":
+                yield Complaint(
+                    stage="parity",
+                    failure="contract-violation",
+                    weight="error",
+                    message=clause_message(clause),
+                    run=run_label(record.runtime),
+                    case=f"contract {contract.name}",
+                )
+
+
+def clause_message(clause: ClauseFacts) -> str:
+    """What a clause demands, and what was found that breaks it."""
+    beyond = [f"{m.name} is {number(m.value)}" for m in clause.measures] if not clause.offences else []
+    return f"{clause.demand}: {'; '.join([*clause.offences, *beyond]) or 'nothing was there to look at'}."
 
 
 def case_message(case: InputCase, runtime: Runtime) -> str:

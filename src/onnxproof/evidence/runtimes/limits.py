@@ -50,6 +50,50 @@ _ONNXRUNTIME = (
     Limit("int32-sum-saturates", "ReduceSum of int32 saturates where it should wrap", "onnxruntime 1.32.0"),
 )
 
+_WEB = "onnxruntime-web 1.30.0"
+_WEB_INPUTS = (
+    Limit("dimension-names", _NAMES, _WEB, unrefused=frozenset({"constraint"})),
+    Limit(
+        "scalar-rank",
+        "the rank of an input that is declared a scalar is not checked",
+        _WEB,
+        unrefused=frozenset({"scalar"}),
+    ),
+    Limit("opset-26", "opsets beyond 26 and IR versions beyond 13 are refused when the file is loaded", _WEB),
+    Limit(
+        "bfloat16-unknown", "there are no tensors of bfloat16, nor of 8-bit floats or 4-bit integers", _WEB
+    ),
+    Limit("reduction-drops-nan", "ReduceMax and ReduceMin drop a NaN behind the first element", _WEB),
+)
+_WEB_WASM = (
+    *_WEB_INPUTS,
+    Limit("where-int8", "Where has no kernel for int8 and uint32", _WEB),
+    Limit("cast-saturates", "Cast of floats to 32 bits or to unsigned saturates, and gives 0 for NaN", _WEB),
+    Limit("int32-sum-saturates", "ReduceSum of int32 saturates where it should wrap", _WEB),
+    Limit("tensor-too-large", "a tensor has less than 4 GiB: what WebAssembly can address", _WEB),
+)
+_SWIFTSHADER = f"{_WEB}, Chromium 150, its software adapter"
+_WEB_WEBGPU = (
+    *_WEB_INPUTS,
+    Limit(
+        "types-without-kernels", "float64, int16 and uint16 have no kernels, not even in WebAssembly", _WEB
+    ),
+    Limit("float16-needs-shader-f16", "float16 fails when it runs, unless the adapter has shader-f16", _WEB),
+    Limit(
+        "nan-dropped",
+        "Clip, Relu, Sigmoid, HardSigmoid, Softmax and Exp lose NaN; WGSL lets an adapter assume there is none",
+        _SWIFTSHADER,
+        nan=True,
+    ),
+    Limit("log-is-finite", "Log of 0 is -88.03 and of a negative number 0", _SWIFTSHADER),
+    Limit("denormals-flushed", "numbers below the least normal one become 0", _SWIFTSHADER),
+    Limit(
+        "sine-imprecise", "Sin and Cos are off by up to 2e-4 near 0, and by more far from it", _SWIFTSHADER
+    ),
+    Limit("cast-saturates", "Cast of floats to int32 saturates at 2147483520", _SWIFTSHADER),
+    Limit("nan-unsorted", "TopK leaves values with NaN among them in no order", _SWIFTSHADER),
+)
+
 LIMITS: dict[str, tuple[Limit, ...]] = {
     "onnxruntime": _ONNXRUNTIME,
     "onnxruntime-cuda": tuple(x for x in _ONNXRUNTIME if x.unrefused),  # what is checked before a kernel runs
@@ -107,6 +151,9 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         Limit("nan-unsorted", "TopK leaves values with NaN among them in no order", "tract 0.23.9"),
         Limit("cast-saturates", "Cast of floats to integers saturates, and gives 0 for NaN", "tract 0.23.9"),
     ),
+    "ort-web-node-wasm": _WEB_WASM,
+    "ort-web-browser-wasm": _WEB_WASM,
+    "ort-web-browser-webgpu": _WEB_WEBGPU,
 }
 
 

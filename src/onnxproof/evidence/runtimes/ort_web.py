@@ -21,6 +21,7 @@ _OPTIONS = ("numThreads", "graphOptimizationLevel")
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
 _NUMPY_NAMES = {"float": "float32", "double": "float64"}
 _NO_TENSORS = f"ONNX Runtime Web has tensors of {', '.join(sorted(wire.TYPES))} alone"
+_TOO_LARGE = "Tensor shape is too large"  # op_kernel.cc, of a value in the graph: no argument is wrong
 _MAX_BYTES = 2**32  # the memory that WebAssembly can address
 _ENDED = 70  # the exit code of this process where the other end is gone
 
@@ -74,6 +75,8 @@ class OrtWeb:
         arrays = [np.ascontiguousarray(a).astype(a.dtype.newbyteorder("<"), copy=False) for a in inputs]
         described = [{"type": a.dtype.name, "dims": i.shape} for a, i in zip(arrays, inputs, strict=True)]
         answer, blobs = self._ask({"do": "run", "tensors": described}, [a.tobytes() for a in arrays])
+        if _TOO_LARGE in answer.get("error", ""):
+            raise MemoryError(answer["error"])
         if "error" in answer:
             raise (Refused if answer["kind"] == "refused" else RuntimeError)(answer["error"])
         return wire.tensors(answer, blobs)

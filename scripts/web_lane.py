@@ -1,0 +1,91 @@
+"""The lane of CI for browsers, in an environment that rests on the main one.
+
+Usage: ``python3 scripts/web_lane.py MAIN VENV OUTPUT [PYTEST ARGUMENT …]``. MAIN is the environment of ``make setup``;
+VENV sees its packages and gets those of the extra ``web`` beside them.
+
+1. Where Node, npm or Chromium is missing and this is root on a Debian, they are installed; elsewhere that is an error.
+2. The npm packages of ``web/package-lock.json``, without their scripts.
+3. The tests of the web runtimes and of the proof page; none is skipped. OUTPUT holds their report.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+import venv
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ("tests/web", "tests/web_page")
+PROGRAMS = {"node": "nodejs", "npm": "npm", "chromium": "chromium"}  # Debian's package of each
+
+
+def programs() -> str:
+    """Install what is missing of the programs."""
+    wanted = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+    if not wanted:
+        return "all here"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        sys.exit(f"missing: {', '.join(wanted)}; as root: apt-get install {' '.join(wanted)}")
+    apt = ["apt-get", "-o", "Acquire::Retries=3", "-qq"]
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *wanted]):
+        subprocess.run([*apt, *command], check=True, stdout=subprocess.DEVNULL)
+    return f"installed {', '.join(wanted)}"
+
+
+def packages() -> str:
+    """Install what the lock of ``web/`` lists."""
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+    subprocess.run(command, cwd=ROOT / "web", check=True)
+    return "npm packages"
+
+
+def make(main: Path, folder: Path) -> Path:
+    """An environment in ``folder`` over that of ``main``, with the packages of the extra; its interpreter."""
+    python = folder / "bin" / "python"
+    venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)
+    (shared,) = main.glob("lib/python*/site-packages")
+    (own,) = folder.glob("lib/python*/site-packages")
+    # A plain path would leave out the .pth files of the main environment, and with them this package.
+    (own / "main.pth").write_text(f"import site; site.addsitedir({str(shared.resolve())!r})\n")
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *listed["web"])
+    return python
+
+
+def run(python: Path, *arguments: str) -> None:
+    done = subprocess.run([str(python), *arguments], cwd=ROOT, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(arguments[:3])} ended with {done.returncode}")
+
+
+def tests(python: Path, output: Path, arguments: list[str]) -> str:
+    junit = output / "tests.xml"
+    folders = [folder for folder in TESTS if (ROOT / folder).is_dir()]
+    run(python, "-m", "pytest", "-n", "2", *folders, f"--junitxml={junit}", *arguments)
+    suite = next(ElementTree.parse(junit).getroot().iter("testsuite"))
+    ran, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
+    if skipped or not ran:
+        sys.exit(f"{skipped} of {ran} tests were skipped")
+    return f"{ran} tests, none skipped"
+
+
+def main() -> None:
+    base, folder, output = (Path(argument) for argument in sys.argv[1:4])
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    before = time.monotonic()
+    print(f"web: programs: {programs()}", flush=True)
+    print(f"web: {packages()}, {time.monotonic() - before:.0f} s", flush=True)
+    python = make(base, folder)
+    print(f"web: tests: {tests(python, output, sys.argv[4:])}", flush=True)
+    print(f"web: {time.monotonic() - before:.0f} s; files are in {output}")
+
+
+if __name__ == "__main__":
+    main()
