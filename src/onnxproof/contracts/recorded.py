@@ -41,11 +41,11 @@ def contract_of(written: ContractFacts) -> Contract:
     return Contract(written.name, tuple(make(c.kind, c.settings) for c in written.clauses))
 
 
-def combined(record: Record, given: Sequence[Contract]) -> list[Contract]:
-    """The contracts of a record with those that were given: one that was given takes the place of its namesake.
+def distinct(given: Sequence[Contract]) -> Sequence[Contract]:
+    """The contracts that were given, when no two have one name.
 
     Raises:
-        ContractError: two that were given have one name, or one in the record can't be made again.
+        ContractError: two have.
     """
     names = [c.name for c in given]
     if len(set(names)) != len(names):
@@ -53,6 +53,16 @@ def combined(record: Record, given: Sequence[Contract]) -> list[Contract]:
             f"two contracts have the name {max(names, key=names.count)!r}",
             way_out="Give one of them another: contract.named('…').",
         )
+    return given
+
+
+def combined(record: Record, given: Sequence[Contract]) -> list[Contract]:
+    """The contracts of a record with those that were given: one that was given takes the place of its namesake.
+
+    Raises:
+        ContractError: two that were given have one name, or one in the record can't be made again.
+    """
+    names = [c.name for c in distinct(given)]
     kept = [contract_of(c) for c in record.contracts or () if c.name not in names]
     return [*kept, *given]
 

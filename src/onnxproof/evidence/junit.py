@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 from onnxproof.evidence.court import runs_of
-from onnxproof.evidence.findings import case_message, run_label, stage_messages
+from onnxproof.evidence.findings import case_message, clause_message, run_label, stage_messages
 from onnxproof.evidence.record import STAGES, InputCase, Record, Runtime
 
 _ILLEGAL = re.compile(
@@ -51,6 +51,16 @@ def _suite(record: Record) -> ET.Element:
     for run in runs_of(record):
         for case in run.input_cases:
             _case(suite, record.profile, run.runtime, case)
+    for contract in record.contracts or ():
+        place = f"{record.profile}.contract {contract.name}"
+        for clause in contract.clauses:
+            test = ET.SubElement(
+                suite, "testcase", classname=_clean(place), name=_clean(clause.demand), time="0"
+            )
+            if clause.status == "failed":
+                _said(test, "failure", "contract-violation", clause_message(clause))
+            elif clause.status == "not_run":
+                ET.SubElement(test, "skipped", message="an earlier stage failed")
     for key, value in _totals([suite]).items():
         suite.set(key, value)
     return suite

@@ -300,9 +300,9 @@ def _run(
 ) -> Record:
     draft = Draft(profile, source(revision), target, directory=target.name)
     if contracts:
-        from onnxproof.contracts.recorded import untried_facts
+        from onnxproof.contracts.recorded import distinct, untried_facts
 
-        draft.contracts = [untried_facts(c) for c in contracts]
+        draft.contracts = [untried_facts(c) for c in distinct(contracts)]
     return perform(draft, target, ("onnx",), lambda: subject, adapters or {}, hear, contracts)
 
 

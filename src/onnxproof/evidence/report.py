@@ -183,6 +183,14 @@ def _verdict(record: Record) -> str:
         refused = sum(c.expect == "rejected" for c in record.input_cases)
         text = f"The file was run in {where}: on {_count(good, 'input')} it computes what {what} computes, {within}."
         return f"{text} {_count(refused, 'invalid input')} had to be refused." if refused else text
+    if record.failure == "contract-violation":
+        broken = [c for p in record.contracts or () for c in p.clauses if c.status == "failed"]
+        words = (
+            f"The file computes what {what} computes, {within}, but breaks {_count(len(broken), 'clause')}"
+        )
+        return (
+            f"{words} of what it promises: {broken[0].demand}." if broken else f"{words} of what it promises."
+        )
     failing = next(s for s in STAGES if record.stages.of(s).status == "failed")
     if failing != "parity":
         words = f"The stage “{failing}” failed with {record.failure}, so that nothing was compared."
