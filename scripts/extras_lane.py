@@ -3,7 +3,8 @@
 Usage: ``python3 scripts/extras_lane.py MAIN VENV OUTPUT``. MAIN is the environment of ``make setup``; VENV sees its
 packages and gets those of the extras beside them.
 
-1. Tests of the Dask executor, of signatures, and of a proof on four runtimes; none is skipped.
+1. Tests of the Dask executor, of signatures, of a proof on four runtimes, and of examples: an actor that is trained
+   and plays, models of Keras and of safetensors; none is skipped.
 2. Every JAX profile that ships reaches ``executed``; OUTPUT holds the report and the bundles.
 """
 
@@ -20,8 +21,15 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("dask", "sign", "openvino", "tract")
-TESTS = ("tests/evidence_dask", "tests/evidence_sign", "tests/evidence_runtimes")
+EXTRAS = ("dask", "sign", "openvino", "tract", "rl", "keras", "safetensors")
+TESTS = (
+    "tests/evidence_dask",
+    "tests/evidence_sign",
+    "tests/evidence_runtimes",
+    "tests/examples_rl",
+    "tests/examples_keras",
+    "tests/examples_safetensors",
+)
 
 
 def make(main: Path, folder: Path) -> Path:

@@ -1,0 +1,1 @@
+"""The example that trains an actor: ``make test-extras``."""
