@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from onnxproof.cli.console import progress
+from onnxproof.cli.missing import say_missing
 
 if TYPE_CHECKING:
     from onnxproof.evidence.profile import Profile
@@ -62,6 +63,7 @@ def run(
     from onnxproof.evidence import run_profiles, save_report, summary_lines
     from onnxproof.evidence.files import UnsafePath
     from onnxproof.evidence.profile import ProfileError, load_all
+    from onnxproof.evidence.validate import read_record
 
     try:
         profiles = load_all(names or [DEFAULT])
@@ -91,4 +93,5 @@ def run(
             typer.echo("\n".join(summary_lines(record)))
         typer.echo(f"report     {output}")
     if report["exit_code"]:
+        say_missing([read_record(r) for r in report["profiles"]])
         raise typer.Exit(report["exit_code"])

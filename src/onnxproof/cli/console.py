@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from onnxproof.errors import OnnxProofError
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 FAILED = 1  # exit code of an error; typer's own for wrong usage is 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED, TERMINATED = 130, 143  # 128 + the number of the signal, as shells have it
 # What typer raises for wrong usage: click's own class, or that of the copy which newer releases of typer carry.
 UsageError = cast("type[Exception]", typer.BadParameter.__base__)
 _WAYS_OUT = {
@@ -33,17 +34,27 @@ class UserCodeError(OnnxProofError):
 
 def run(app: typer.Typer) -> NoReturn:
     """Run the application and end the process with its exit code; whatever goes wrong is one paragraph on stderr."""
+    signal.signal(signal.SIGTERM, _end)
     try:
         code = app(prog_name="onnxproof", standalone_mode=False)
     except UsageError as err:
         code = _say_usage(err)
     except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
+        code = INTERRUPTED  # before there was a command to say so
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _close_stdout()
     sys.exit(code)
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end, by SIGTERM: what an interrupt cleans away, this does too."""
+
+
+def _end(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_DFL)  # a second one ends at once
+    raise Terminated
 
 
 def _say_usage(err: Exception) -> int:
@@ -76,7 +87,7 @@ def reporting(debug: bool) -> Iterator[None]:
             traceback.print_exc()
         notes = "".join(f"\n  {note}" for note in getattr(err, "__notes__", ()))
         typer.echo(f"error: interrupted; nothing is left half-written{notes}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(TERMINATED if isinstance(err, Terminated) else INTERRUPTED) from None
     except Exception as err:  # the last place where a fault, of ours too, can become one paragraph
         if debug:
             raise

@@ -49,6 +49,10 @@ class Options:
 
 def run(options: Options) -> None:
     """Export what ``options`` name, prove the file, and print a summary; exits with the class of a failure."""
+    if options.web and options.external_data:
+        raise typer.BadParameter(
+            "a file for the browser has its weights inside", param_hint="--external-data"
+        )
     with progress("importing JAX") as doing:
         from onnxproof import to_onnx
         from onnxproof.artifact.save import save
@@ -65,6 +69,7 @@ def run(options: Options) -> None:
         obj = load(options.target)
         fn = build(obj, options.target, [s.name.partition(".")[0] or "-" for s in specs])
         arguments = parsing.arrange(fn, specs)
+        parsing.check_call(fn, arguments, fixed)
         path = options.output or Path(f"{name}.onnx")
         if options.prove:  # what stands in the way of a proof is said before a file is written
             prove.folder_of(path)
@@ -72,7 +77,7 @@ def run(options: Options) -> None:
         model = to_onnx(
             fn,
             arguments.inputs,
-            input_params=_merged(arguments.input_params, fixed),
+            input_params={**arguments.input_params, **fixed},
             model_name=options.model_name,
             opset=options.opset,
             return_mode="ir",
@@ -118,10 +123,3 @@ def run(options: Options) -> None:
 
         typer.echo("\n".join(summary_lines(record)), err=True)
         raise typer.Exit(record.exit_code)
-
-
-def _merged(inputs: dict[str, Any], fixed: dict[str, Any]) -> dict[str, Any]:
-    both = sorted(set(inputs) & set(fixed))
-    if both:
-        raise typer.BadParameter(f"{', '.join(both)} is given both by -i and by --fix", param_hint="--fix")
-    return {**inputs, **fixed}

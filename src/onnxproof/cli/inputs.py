@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,6 +156,29 @@ def arrange(fn: Callable[..., Any], options: Sequence[InputOption]) -> Arguments
             break
         positional.append(tree.pop(p.name))
     return Arguments(positional, tree, None)
+
+
+def check_call(fn: Callable[..., Any], given: Arguments, fixed: Mapping[str, Any]) -> None:
+    """Hold what is given against the parameters of ``fn``.
+
+    Raises:
+        typer.BadParameter: an argument is missing, given twice, or one too many.
+    """
+    both = sorted(set(given.input_params) & set(fixed))
+    if both:
+        raise typer.BadParameter(f"{', '.join(both)} is given both by -i and by --fix", param_hint="--fix")
+    known = parameters(fn)
+    if known is None:
+        return
+    signature = inspect.Signature(list(known.values()))
+    try:
+        signature.bind(*given.inputs, **given.input_params, **fixed)
+    except TypeError as err:
+        raise typer.BadParameter(
+            f"{err}; it takes {signature}. Give one -i for each argument, and --fix NAME=VALUE for those that stay"
+            " as they are",
+            param_hint="-i",
+        ) from None
 
 
 def _nested(options: Sequence[InputOption]) -> dict[str, Any]:

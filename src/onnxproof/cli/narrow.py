@@ -78,9 +78,10 @@ def cases_of(target: Path, cases: Path | None, seed: int) -> Path | Inputs | Non
     if cases is not None or target.is_dir():
         return cases
     from onnxproof.cli.verify import SIZES, draw
-    from onnxproof.evidence.model import parsed, unchecked
+    from onnxproof.evidence.model import unchecked
+    from onnxproof.inspection.reading import read
 
-    ports = unchecked(*parsed(target)).inputs or []
+    ports = unchecked(read(target), None).inputs or []
     return {f"size-{n}": draw(ports, n, seed) for n in SIZES}
 
 

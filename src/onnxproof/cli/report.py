@@ -57,15 +57,20 @@ def read(place: Path) -> list[Record]:
     """
     from onnxproof.evidence.bundle import read_record_bytes
     from onnxproof.evidence.record import REPORT_FORMAT
-    from onnxproof.evidence.strict_json import parse
+    from onnxproof.evidence.strict_json import StrictJsonError, parse
     from onnxproof.evidence.validate import InvalidRecord, read_record, validate_report
 
     data = read_record_bytes(place)
-    value = parse(data)
-    if not isinstance(value, dict) or value.get("format") != REPORT_FORMAT:
-        return [read_record(data)]
+    try:
+        value = parse(data)
+        if not isinstance(value, dict) or value.get("format") != REPORT_FORMAT:
+            return [read_record(data)]
+    except StrictJsonError as err:
+        raise InvalidRecord([err.what], str(place)) from None
+    except InvalidRecord as err:
+        raise InvalidRecord(err.problems, str(place)) from None
     if problems := validate_report(data):
-        raise InvalidRecord(problems)
+        raise InvalidRecord(problems, str(place))
     profiles = value["profiles"]
     assert isinstance(profiles, list)  # a valid report has them
     return [read_record(json.dumps(p)) for p in profiles]

@@ -110,8 +110,17 @@ def read_record_bytes(place: Path) -> bytes:
     folder, name = (place, RECORD) if place.is_dir() else (place.parent, place.name)
     try:
         return read_inside(folder, name, MAX_BYTES)
-    except OSError as err:
-        raise ConformanceError(f"{str(place)!r} can't be read: {err.strerror or err}") from err
+    except FileNotFoundError as err:
+        what = f"holds no {RECORD}, so it is no bundle" if place.is_dir() else "is not there"
+        raise ConformanceError(
+            f"{str(place)!r} {what}", way_out="Name a folder that export, verify or conform left."
+        ) from err
+    except (UnsafePath, OSError) as err:
+        why = err.what if isinstance(err, UnsafePath) else err.strerror or str(err)
+        raise ConformanceError(
+            f"{str(place)!r} can't be read: {why}",
+            way_out="Fetch the bundle anew, or make the evidence again.",
+        ) from err
 
 
 def link_or_copy(source: Path, target: Path, *, copy: bool) -> None:

@@ -20,7 +20,7 @@ from onnxproof.evidence.runtimes.process import RuntimeProcess
 from onnxproof.evidence.source import base_versions, source
 from onnxproof.evidence.stages import EXPORTER_PACKAGES, RUNTIME_PACKAGES, Draft
 from onnxproof.evidence.strict_json import pretty
-from onnxproof.evidence.validate import RecordLike, read_record
+from onnxproof.evidence.validate import InvalidRecord, RecordLike, read_record
 
 if TYPE_CHECKING:
     from onnxproof.contracts import Contract
@@ -163,7 +163,10 @@ def verify_folder(record: Record, folder: Path) -> None:
     """:func:`verify_artifacts` of a valid record whose bundle is ``folder``, whatever that is called."""
     problems = bundle.problems_of_files(folder, record.artifacts)
     if problems:
-        raise ConformanceError("the files are not those of the record:\n  " + "\n  ".join(problems))
+        raise ConformanceError(
+            f"the files of {str(folder)!r} are not those of the record:\n  " + "\n  ".join(problems),
+            way_out="Fetch the bundle anew, or make the evidence again.",
+        )
 
 
 def read_bundle(folder: Path) -> Record:
@@ -172,7 +175,10 @@ def read_bundle(folder: Path) -> Record:
     Raises:
         InvalidRecord, ConformanceError: there is none.
     """
-    return read_record(bundle.read_record_bytes(folder))
+    try:
+        return read_record(bundle.read_record_bytes(folder))
+    except InvalidRecord as err:
+        raise InvalidRecord(err.problems, str(folder)) from None
 
 
 def exit_code(records: RecordLike | Report | Sequence[RecordLike]) -> int:

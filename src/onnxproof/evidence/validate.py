@@ -29,9 +29,14 @@ _SLACK = 1e-9  # of a ratio that is computed again from the values in the record
 class InvalidRecord(ConformanceError, ValueError):
     """A record is malformed or contradicts itself; ``problems`` are all that were found."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], place: str = "") -> None:
+        """``place`` is the file or bundle that holds the record, when it was read from one."""
         self.problems = problems
-        super().__init__("the record is not valid:\n  " + "\n  ".join(problems))
+        of = f" of {place!r}" if place else ""
+        super().__init__(
+            f"the record{of} is not valid:\n  " + "\n  ".join(problems),
+            way_out="It was changed, or cut short: fetch it anew, or make the evidence again.",
+        )
 
 
 def validate_record(record: RecordLike) -> list[str]:

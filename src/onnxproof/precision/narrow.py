@@ -293,7 +293,10 @@ def _given(cases: Cases, ports: Sequence[Port]) -> Inputs:
 def _ports(model: Path) -> list[Port]:
     proto, fault = parsed(model)
     if proto is None:
-        raise ConformanceError(f"the model can't be read: {fault}")
+        raise ConformanceError(
+            f"the model can't be read: {fault}",
+            way_out="The file may be cut short: copy or export it again.",
+        )
     return list(unchecked(proto, None).inputs or [])
 
 
