@@ -101,7 +101,9 @@ def graph(nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> bytes:
 @pytest.fixture(scope="session")
 def typed(make_site: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of one input and output of every type, and a size that two of them share."""
-    codes = {t: getattr(TensorProto, {"float32": "FLOAT", "float64": "DOUBLE"}.get(t, t.upper())) for t in TYPES}
+    codes = {
+        t: getattr(TensorProto, {"float32": "FLOAT", "float64": "DOUBLE"}.get(t, t.upper())) for t in TYPES
+    }
     model = graph(
         [helper.make_node("Identity", [f"x_{t}"], [f"y_{t}"]) for t in TYPES],
         [helper.make_tensor_value_info(f"x_{t}", c, ["N", 4]) for t, c in codes.items()],
@@ -115,17 +117,24 @@ def typed(make_site: Callable[..., Path], tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle with a case whose expected output is not what the model computes."""
+    """A bundle with a case whose expected outputs are not what the model computes, one of them by 2^64."""
     model = graph(
-        [helper.make_node("Add", ["x", "x"], ["y"])],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("Identity", ["n"], ["m"])],
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3]),
+            helper.make_tensor_value_info("n", TensorProto.UINT64, ["N"]),
+        ],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3]),
+            helper.make_tensor_value_info("m", TensorProto.UINT64, ["N"]),
+        ],
     )
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x, n = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2**64 - 1], np.uint64)
     off = 2 * x
     off[1, 2] += 0.5
+    outputs = {"right": [2 * x, n], "off": [off, 0 * n]}
     folder = tmp_path_factory.mktemp("wrong") / "wrong.evidence"
-    verify(Recorded({"right": [2 * x], "off": [off]}), model, {"right": [x], "off": [x]}, bundle_path=folder)
+    verify(Recorded(outputs), model, {"right": [x, n], "off": [x, n]}, bundle_path=folder)
     return folder
 
 

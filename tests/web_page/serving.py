@@ -59,7 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
         host = self.owner
         host.asked.append(name)
         file = host.site / name
-        content = host.instead[name] if name in host.instead else file.read_bytes() if file.is_file() else None
+        content = (
+            host.instead[name] if name in host.instead else file.read_bytes() if file.is_file() else None
+        )
         if not path.startswith(PREFIX) or content is None:
             self.send_error(404)
             return

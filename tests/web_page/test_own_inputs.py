@@ -34,7 +34,9 @@ def png(pixels: Any) -> dict[str, Any]:
     """A PNG file of bytes [height, width, 3]."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     high, wide, _ = pixels.shape
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
@@ -77,7 +79,9 @@ def test_numbers_files_and_pictures(page: Page, cnn: Path, tmp_path: Path) -> No
         form = port(page, "x")
         source = form.locator("select").first
 
-        assert close(np.frombuffer((CNN / "cases/batch-1/input_0.pb").read_bytes()[-1728:], "f4").reshape(1, 12, 12, 3))
+        assert close(
+            np.frombuffer((CNN / "cases/batch-1/input_0.pb").read_bytes()[-1728:], "f4").reshape(1, 12, 12, 3)
+        )
 
         source.select_option(label="numbers")
         form.locator("textarea").fill("0.25")
@@ -88,7 +92,10 @@ def test_numbers_files_and_pictures(page: Page, cnn: Path, tmp_path: Path) -> No
         page.locator("#size-0").fill("1")
         assert close(x)
         form.locator("textarea").fill("1 2 3")
-        assert "432 numbers are needed for float32[1, 12, 12, 3], or one for all of them; 3 are there" in complaint(page)
+        assert (
+            "432 numbers are needed for float32[1, 12, 12, 3], or one for all of them; 3 are there"
+            in complaint(page)
+        )
         form.locator("textarea").fill("1 two")
         assert complaint(page) == "x: two is not a number."
 
@@ -109,7 +116,7 @@ def test_numbers_files_and_pictures(page: Page, cnn: Path, tmp_path: Path) -> No
         form.locator("input[type=file]").set_input_files(png(pixels))
         expect(form.locator("canvas")).to_be_visible()
         assert close((pixels / 255)[None].astype(np.float32))
-        form.get_by_label("Scale").select_option(label="−1 to 1")
+        form.get_by_label("Scale").select_option(label="-1 to 1")
         assert close((pixels / 127.5 - 1)[None].astype(np.float32))
         form.locator("input[type=file]").set_input_files({**npy(x), "name": "x.png"})
         assert complaint(page) == "x: the file is not an image that this browser reads."
@@ -123,14 +130,19 @@ def test_types_of_numbers(page: Page, make_site: Make, typed: Path, tmp_path: Pa
             form = port(page, f"x_{name}")
             form.locator("select").first.select_option(label="numbers")
             form.locator("textarea").fill("1")
-        words = {"x_int64": "-9223372036854775808, 9223372036854775807, 0, 1", "x_float32": "nan inf -inf 0.1"}
+        words = {
+            "x_int64": "-9223372036854775808, 9223372036854775807, 0, 1",
+            "x_float32": "nan inf -inf 0.1",
+        }
         for name, text in words.items():
             port(page, name).locator("textarea").fill(text)
         first = result(page, tmp_path / "y.npy")
         np.testing.assert_array_equal(first, np.array([[np.nan, np.inf, -np.inf, 0.1]], np.float32))
         outputs = page.locator(".output")
         expect(outputs).to_have_count(len(TYPES))
-        expect(outputs.nth(TYPES.index("int64"))).to_contain_text("-9223372036854775808, 9223372036854775807, 0, 1")
+        expect(outputs.nth(TYPES.index("int64"))).to_contain_text(
+            "-9223372036854775808, 9223372036854775807, 0, 1"
+        )
         port(page, "x_int8").locator("textarea").fill("1.5")
         assert complaint(page) == "x_int8: 1.5 is not a whole number."
 

@@ -138,7 +138,9 @@ def test_list_of_files_is_that_of_the_record(page: Page, cnn: Path) -> None:
     with Host(cnn) as host:
         host.instead["data.json"] = json.dumps(data).encode()
         assert run(page, host) == "failed"
-        expect(page.locator("#because")).to_have_text("The page's own list of files is not that of the record.")
+        expect(page.locator("#because")).to_have_text(
+            "The page's own list of files is not that of the record."
+        )
 
 
 def test_wrong_expected_output_fails_and_is_named(
@@ -154,6 +156,7 @@ def test_wrong_expected_output_fails_and_is_named(
     place = saved(page, tmp_path / "device.json")
     (record,) = judged(place, wrong)
     assert (record.status, record.failure) == ("failed", "mismatch")
+    assert record.input_cases[1].outputs[1].max_abs_error == 2.0**64
     done = CliRunner().invoke(application(), ["verify", str(wrong), "--device-record", str(place)])
     assert done.exit_code == 16
 

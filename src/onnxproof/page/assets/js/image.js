@@ -9,7 +9,7 @@ const DEVIATION = [0.229, 0.224, 0.225];
 /** Numbers from a byte, for channel c. */
 export const SCALES = {
   "0 to 1": (v) => v / 255,
-  "−1 to 1": (v) => v / 127.5 - 1,
+  "-1 to 1": (v) => v / 127.5 - 1,
   "0 to 255": (v) => v,
   "ImageNet's mean and deviation": (v, c) => (v / 255 - MEAN[c % 3]) / DEVIATION[c % 3],
 };

@@ -5,7 +5,7 @@ import { at, bytes, error, make, save, seconds } from "./dom.js";
 import { Refused } from "./fetch.js";
 import { Own } from "./own.js";
 import { LONG_NAMES, Proof } from "./proof.js";
-import { deviceRecord } from "./record.js";
+import { deviceRecord, textOf } from "./record.js";
 import { findAdapter } from "./runtime.js";
 import { show } from "./tensor.js";
 
@@ -126,10 +126,14 @@ function showNote() {
   at("note").textContent = [fetches, at("note").dataset.webgpu].filter(Boolean).join(" ");
 }
 
+let focused = null; // a button that is disabled loses the focus, and gets it back
+
 function busy(on) {
   at("progress").hidden = !on;
+  if (on) focused = document.activeElement;
   for (const control of at("controls").elements) control.disabled = on || (control.id === "use-webgpu" && !proof.adapter);
   at("own-run").disabled = on || !own;
+  if (!on && document.activeElement === document.body) focused?.focus({ preventScroll: true });
 }
 
 function heard({ doing, part, came, whole, run, found }) {
@@ -227,7 +231,7 @@ async function start() {
     event.preventDefault();
     prove();
   };
-  at("save").onclick = async () => save(recordName(data), `${JSON.stringify(await deviceRecord(data, proof.runs), null, 1)}\n`, "application/json");
+  at("save").onclick = async () => save(recordName(data), textOf(await deviceRecord(data, proof.runs)), "application/json");
   at("own").onsubmit = (event) => {
     event.preventDefault();
     runOwn();

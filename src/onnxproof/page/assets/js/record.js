@@ -74,6 +74,12 @@ export async function deviceRecord(data, runs) {
   };
 }
 
+/** The text of a record. Whole numbers beyond 64 bits, which errors may be, have a point: JSON's readers limit integers. */
+export function textOf(record) {
+  const text = JSON.stringify(record, null, 1);
+  return `${text.replace(/("(?:max_abs_error|max_rel_error|excess)": \d{16,})(?=[,\n])/g, "$1.0")}\n`;
+}
+
 async function runFact(run) {
   return {
     provider: run.provider,
