@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo gallery test test-torch test-extras test-web conformance test-zoo corpus accuracy lint format typecheck bench bench-zoo coverage lock clean
+.PHONY: help setup demo gallery test fuzz test-torch test-extras test-web conformance test-zoo corpus accuracy lint format typecheck bench bench-zoo coverage lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
 	@echo "make test-extras  a Dask cluster, signatures, four runtimes, every JAX profile; files go to extras/"
 	@echo "make test-web   ONNX Runtime Web in Node and in Chromium, and the proof page; files go to weblane/"
+	@echo "make fuzz       random programs for SECONDS, held against JAX"
 	@echo "make corpus     all of JAX's own cases for its primitives, in ONNX Runtime"
 	@echo "make accuracy   the errors of these cases beside JAX's: writes docs/accuracy.md"
 	@echo "make test-zoo   programs of more than forty packages, in an environment of their own"
@@ -92,6 +93,13 @@ corpus: setup
 
 accuracy: setup
 	$(BIN)/python -m tests.primitives.report --jobs $(WORKERS) $(ARGS)
+
+# Random programs, other ones each time: make fuzz SECONDS=3600 SEED=7 ARGS=--x64
+SECONDS ?= 600
+SEED ?= 0
+
+fuzz: setup
+	PYTHONPATH=. $(BIN)/python -W ignore -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check

@@ -269,6 +269,8 @@ CASES = [
         lambda x, y, a, b: lax.scaled_dot(x, y, lhs_scale=a, rhs_scale=b, preferred_element_type=jnp.float32),
         [f32(3, 64), f32(64, 5, seed=1), f32(3, 2, seed=2), f32(2, 5, seed=3)],
     ),
+    Case("nothing_to_sum_integers", lambda x: jnp.matmul(x, x.T), [np.zeros((3, 0), np.uint8)]),
+    Case("nothing_to_sum_batched", lambda x: jnp.einsum("bik,bjk->bij", x, x), [np.zeros((2, 3, 0), np.int32)]),
 ]
 if jax.__version_info__ >= (0, 12):  # older ones compute it on GPUs only
     CASES += [

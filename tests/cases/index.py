@@ -451,4 +451,10 @@ _CONSTANT_STARTS = [
     ]
 ]
 
-CASES = [*_CONSTANT_STARTS, *_SLICES, *_DYNAMIC, *_GATHERS]
+_FOUND_BY_FUZZING = [
+    Case("sorted_along_a_unit_axis", lambda x: jnp.take_along_axis(x, jnp.argsort(x, -1), -1), [f32(1, 2, 2)]),
+    Case("repeated_no_times", lambda x: jnp.repeat(x, 0, axis=0) + jnp.ones((0,)), [f32(2)]),
+    Case("repeated_no_times_symbolic", lambda x: jnp.repeat(x, 0, axis=1), [f32(2, 3)], spec=[("B", 3)]),
+]
+
+CASES = [*_FOUND_BY_FUZZING, *_CONSTANT_STARTS, *_SLICES, *_DYNAMIC, *_GATHERS]

@@ -86,6 +86,8 @@ def dot_general(
     if dtype == BOOL:
         dtype = F32  # a sum of products of 0 and 1 is exact enough to tell it from 0
     (cx, cy), (bx, by) = dimension_numbers
+    if any(ctx.ins[0].shape[a] == 0 for a in cx):  # integer kernels leave such a sum unset
+        return ctx.expand(ctx.const(0, ctx.out.dtype), ctx.out.shape)
     weight_first = _from_constant(x) and not _from_constant(y)
     pairs = sorted(zip(cx, cy, strict=True), key=lambda p: p[1] if weight_first else p[0])
     sides = []

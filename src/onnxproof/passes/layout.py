@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxproof.passes.constants import SMALL, Constants, note
-from onnxproof.passes.edit import Dims, dims_of, insert_like, only_user, replace_node
+from onnxproof.passes.edit import Dims, dims_of, insert_like, only_user, replace_node, standing
 from onnxproof.passes.evaluate import attr
 from onnxproof.passes.graphs import graphs
 from onnxproof.passes.perms import Perm, inverse, keeps_order, perm_of, without
@@ -288,7 +288,7 @@ class _Arranger:
         new.outputs[0].type = value.type
         self.touch(new)
         self.reshape(new)
-        return new.outputs[0]
+        return standing(new.outputs[0])
 
     def relay(self, value: ir.Value, perm: Perm, whole: bool) -> ir.Value | None:
         """A constant in another layout, leading axes of size 1 left out where broadcasting supplies them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxproof.passes.closed import require_closed
 from onnxproof.passes.contract import contract_affine
 from onnxproof.passes.dead import remove_dead
 from onnxproof.passes.fold import fold_constants
@@ -43,7 +44,8 @@ PIPELINE: Sequence[Pass] = (
     legalize,  # after whatever chooses operators: what it leaves, the target runs
     widen_transposed,  # after legalization, which puts casts after transposes
     remove_dead,  # transposes that only such products read
-    assign_names,  # last: names say what the finished graph holds
+    assign_names,  # after all changes: names say what the finished graph holds
+    require_closed,  # last: no file that a runtime could not read leaves the pipeline
 )
 
 

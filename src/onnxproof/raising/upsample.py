@@ -67,7 +67,7 @@ def _repeated(eqn: Eqn, makers: Makers) -> tuple[Atom, Shape, Factors] | None:
     for size, old in axes:
         if old:
             factors.append(1)
-        elif not factors or isinstance(size, SymDim):
+        elif not factors or isinstance(size, SymDim) or not size:
             return None
         else:
             factors[-1] *= size

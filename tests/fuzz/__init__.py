@@ -1,0 +1,1 @@
+"""Random small programs, exported and held against JAX; ``python -m tests.fuzz`` runs them by the hour."""
