@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -102,18 +101,18 @@ def environment() -> dict[str, str]:
 
 
 def run(folder: Path, args: Sequence[str], limit: int | None = None) -> subprocess.CompletedProcess[str]:
-    def limited() -> None:
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
+    """Run the command; ``limit`` is the size of the largest file that it may write, in bytes."""
+    code = "import resource, runpy, sys\n"
+    if limit is not None:
+        code += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+    code += "runpy.run_module('onnxproof', run_name='__main__', alter_sys=True)"
     return subprocess.run(
-        [sys.executable, "-m", "onnxproof", *args],
+        [sys.executable, "-c", code, *args],
         cwd=folder,
         env=environment(),
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=limited,  # nothing else runs in this process
     )
 
 
