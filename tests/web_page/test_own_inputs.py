@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from playwright.sync_api import Page, expect
 
 from onnxproof.evidence.runtimes.ort import OrtSession
@@ -147,9 +146,7 @@ def test_types_of_numbers(page: Page, make_site: Make, typed: Path, tmp_path: Pa
         assert complaint(page) == "x_int8: 1.5 is not a whole number."
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_npy_files_are_those_of_numpy(page: Page, cnn: Path, dtype: str, tmp_path: Path) -> None:
-    array = values(dtype, (2, 3, 4))
+def test_npy_files_are_those_of_numpy(page: Page, cnn: Path) -> None:
     script = """async ([file]) => {
       const t = await import(new URL('js/tensor.js', location.href));
       const tensor = t.fromNpy(Uint8Array.from(file));
@@ -158,7 +155,29 @@ def test_npy_files_are_those_of_numpy(page: Page, cnn: Path, dtype: str, tmp_pat
     }"""
     with Host(cnn) as host:
         page.goto(host.url)
-        name, shape, file, again = page.evaluate(script, [[*npy(array)["buffer"]]])
-    assert (name, shape) == (dtype, [2, 3, 4])
-    np.testing.assert_array_equal(np.load(io.BytesIO(bytes(file))), array)
-    np.testing.assert_array_equal(np.frombuffer(bytes(again), dtype).reshape(2, 3, 4), array)
+        for dtype in TYPES:
+            for shape in ((2, 3, 4), (5,), (0, 2)):
+                array = values(dtype, shape)
+                name, dims, file, again = page.evaluate(script, [[*npy(array)["buffer"]]])
+                assert (name, dims) == (dtype, list(shape))
+                np.testing.assert_array_equal(np.load(io.BytesIO(bytes(file))), array)
+                np.testing.assert_array_equal(np.frombuffer(bytes(again), dtype).reshape(shape), array)
+
+
+def test_halves_are_those_of_numpy(page: Page, cnn: Path) -> None:
+    """Where a browser has no Float16Array, every half and every tie between two of them."""
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
+    ties = (halves[1:] + halves[:-1]) / 2
+    numbers = np.concatenate([halves, ties, -ties, [65519.99, 65520.0, 1e-9, 1e30]])
+    script = """async (numbers) => {
+      const t = await import(new URL('js/tensor.js', location.href));
+      const bits = numbers.map(t.toHalf);
+      return [bits, bits.map(t.half).map((v) => (Number.isFinite(v) ? v : v > 0 ? 1e300 : -1e300))];
+    }"""
+    with Host(cnn) as host:
+        page.goto(host.url)
+        bits, back = page.evaluate(script, numbers.tolist())
+    with np.errstate(over="ignore"):
+        wanted = numbers.astype(np.float16)
+    np.testing.assert_array_equal(np.array(bits, np.uint16), wanted.view(np.uint16))
+    np.testing.assert_array_equal(np.clip(back, -1e300, 1e300), np.clip(wanted.astype(float), -1e300, 1e300))

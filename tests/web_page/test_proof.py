@@ -149,7 +149,7 @@ def test_wrong_expected_output_fails_and_is_named(
     with Host(make_site(wrong)) as host:
         assert run(page, host) == "failed"
     expect(page.locator("#because")).to_have_text(
-        "WebAssembly, case off: The output y differs by up to 0.50: at [1, 2] it is 10, not 10.5."
+        "WebAssembly, case off: The output “y” differs by up to 0.50: at [1, 2] it is 10, not 10.5."
     )
     found = outcomes(page)
     assert (found["right"], found["off"]) == ("match", "mismatch")

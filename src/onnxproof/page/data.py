@@ -28,10 +28,10 @@ FORMAT = "onnxproof.page/1"
 # Element types of ONNX, as records name them, for which ONNX Runtime Web has tensors → NumPy's name.
 TENSORS = {"float": "float32", "double": "float64", **{name: name for name in sorted(TYPES)}}
 _REFERENCES = {
-    "jax": "the JAX callable",
-    "torch": "the PyTorch module",
-    "recorded": "recorded outputs of",
-    "onnx": "the reference evaluator of the onnx package,",
+    "jax": "the outputs of the JAX callable {}",
+    "torch": "the outputs of the PyTorch module {}",
+    "recorded": "the outputs that were recorded",
+    "onnx": "the outputs of the reference evaluator of the onnx package",
 }
 
 
@@ -88,18 +88,21 @@ def page_data(record: Record, folder: Path) -> dict[str, Any]:
 
 
 def title(record: Record) -> str:
-    """What a page calls the model: the profile, or the callable where there was none."""
-    if record.profile == AD_HOC and isinstance(record.config, CallableConfig):
-        return str(record.config.name)
-    return str(record.profile)
+    """What a page calls the model: the profile, or where there was none the folder or the callable."""
+    folder = record.artifacts.directory.removesuffix(".evidence")
+    if record.profile != AD_HOC or not isinstance(record.config, CallableConfig):
+        return str(record.profile)
+    return folder if folder != AD_HOC else str(record.config.name)
 
 
 def reference(record: Record) -> str:
-    """Whose outputs the cases expect, in words."""
+    """What the cases expect, in words."""
     config = record.config
     if isinstance(config, CallableConfig):
-        return f"{_REFERENCES[config.reference]} {config.name}"
-    return f"the model of {config.builder}" if isinstance(config, BuilderConfig) else "the PyTorch module"
+        return _REFERENCES[config.reference].format(config.name)
+    if isinstance(config, BuilderConfig):
+        return f"the outputs of the model of {config.builder}"
+    return "the outputs of the PyTorch module"
 
 
 def _unrefused(runtime: str) -> dict[str, dict[str, str]]:

@@ -35,14 +35,14 @@ function showModel(data) {
   const nodes = data.operators.reduce((n, [, c]) => n + c, 0);
   document.title = `${data.title} · onnxproof`;
   at("title").textContent = data.title;
-  at("about").textContent = `Does this ONNX file compute what ${data.record.reference} computes? Your own browser finds out.`;
+  at("about").textContent = `Does this ONNX file give ${data.record.reference}? Your own browser finds out.`;
   const opsets = Object.entries(data.opset).map(([domain, v]) => (domain === "ai.onnx" ? `opset ${v}` : `${domain} ${v}`));
   at("facts").replaceChildren(...[bytes(size), plural(nodes, "node"), ...opsets, data.dtype, data.producer && `by ${data.producer}`].filter(Boolean).map((f) => make("li", {}, f)));
   const row = (kind) => (port) => make("tr", {}, make("th", { scope: "row" }, port.name, make("small", {}, kind)), make("td", { class: "mono" }, show(port)));
   at("signature").tBodies[0].replaceChildren(...data.inputs.map(row("input")), ...data.outputs.map(row("output")));
   plot(() => bars(at("operators"), data.operators.map(([name, n]) => [name, n, String(n)]), "How often each operator is in the graph"));
   const [rtol, atol] = [data.tolerances.rtol, data.tolerances.atol].map((n) => (n && n < 0.001 ? n.toExponential() : String(n)));
-  at("reference").textContent = `what ${data.record.reference} gave`;
+  at("reference").textContent = data.record.reference;
   at("tolerance").textContent = `${atol} + ${rtol} · |expected|`;
   const list = [["Record", data.record.digest], ["Model", model.sha256]];
   at("digests").replaceChildren(...list.flatMap(([name, hash]) => [make("dt", {}, name), make("dd", { class: "mono" }, hash)]));
@@ -130,6 +130,7 @@ let focused = null; // a button that is disabled loses the focus, and gets it ba
 
 function busy(on) {
   at("progress").hidden = !on;
+  at("note").hidden = on;
   if (on) focused = document.activeElement;
   for (const control of at("controls").elements) control.disabled = on || (control.id === "use-webgpu" && !proof.adapter);
   at("own-run").disabled = on || !own;

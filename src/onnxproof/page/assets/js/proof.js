@@ -152,8 +152,8 @@ function difference(found, known) {
   const i = found.comparisons.findIndex((c) => !c.matches);
   const c = found.comparisons[i];
   const [got, want] = [found.outputs[i], known.outputs[i]];
-  if (!got || !want) return got ? `There is an output ${got.name} more than expected.` : `The output ${want.name} is missing.`;
-  if (!c.comparable) return `The output ${want.name} is ${show(got)}, not ${show(want)}.`;
-  if (c.excess <= 1) return `The output ${want.name} holds ${c.nonfinite} numbers that are not finite.`;
-  return `The output ${want.name} differs by up to ${magnitude(c.maxAbs)}: at [${c.worst.join(", ")}] it is ${element(c.got)}, not ${element(c.want)}.`;
+  if (!got || !want) return got ? `There is an output “${got.name}” more than expected.` : `The output “${want.name}” is missing.`;
+  if (!c.comparable) return `The output “${want.name}” is ${show(got)}, not ${show(want)}.`;
+  if (c.excess <= 1) return `The output “${want.name}” holds ${c.nonfinite} numbers that are not finite.`;
+  return `The output “${want.name}” differs by up to ${magnitude(c.maxAbs)}: at [${c.worst.join(", ")}] it is ${element(c.got)}, not ${element(c.want)}.`;
 }
