@@ -27,6 +27,7 @@ from onnxproof.capture.specs import (
     parse_inputs,
     symbolic_avals,
 )
+from onnxproof.capture.unroll import UnrollScans, unroll
 from onnxproof.capture.weights import WeightNames
 from onnxproof.errors import NestedTraceError, OnnxProofError, TraceError, UnsupportedDimension
 
@@ -55,11 +56,13 @@ def capture(
     names_out: Sequence[str] | None = None,
     constraints: Sequence[str] = (),
     drop_effects: Collection[str] = (),
+    unroll_scans: UnrollScans = "never",
 ) -> Capture:
     """Trace ``fn`` at ``inputs``.
 
     Args:
         known: names of the primitives that have a lowering; others are inlined through their ``impl``.
+        unroll_scans: which scans to spell out, see :mod:`onnxproof.capture.unroll`.
 
     Raises:
         InputSpecError, NameCollision: the inputs are not described well.
@@ -85,7 +88,7 @@ def capture(
     outputs = output_names(shape, names_out, [leaf.name for leaf in specs.leaves])
     inliner = Inliner(WeightNames(fn), known, drop_effects)
     program = inliner.program(closed, [*state, *(leaf.name for leaf in specs.leaves)], outputs)
-    program = modules.drop_state(hoist(normalize(program)), state)
+    program = modules.drop_state(hoist(normalize(unroll(program, unroll_scans))), state)
     refuse_callbacks(program)
     return Capture(program, specs, tuple(inliner.dropped))
 
