@@ -17,9 +17,11 @@ from onnxproof.artifact.save import ExportMode, save
 from onnxproof.capture.layout import with_channels_first
 from onnxproof.capture.program import Eqn, Program, Var
 from onnxproof.capture.trace import capture, x64
+from onnxproof.capture.unroll import UnrollScans
 from onnxproof.errors import InputSpecError, OpsetError
 from onnxproof.lowering.driver import load_rules, lower
 from onnxproof.passes.pipeline import PassContext, run
+from onnxproof.passes.placement import note_fallbacks
 from onnxproof.raising import load_composites
 from onnxproof.raising.composite import raise_composites
 from onnxproof.raising.gate import NormalizationMode
@@ -38,9 +40,10 @@ class Options(TypedDict, total=False):
     outputs_as_nchw: Sequence[int] | None
     export_mode: ExportMode
     normalization_mode: NormalizationMode
-    target: str
+    target: str | None
     constraints: Sequence[str]
     drop_effects: Collection[str]
+    unroll_scans: UnrollScans
     external_data: bool | None
     strip_provenance: bool
 
@@ -95,9 +98,10 @@ def to_onnx(
     outputs_as_nchw: Sequence[int] | None = None,
     export_mode: ExportMode = "standard",
     normalization_mode: NormalizationMode = "auto",
-    target: str = "ort-cpu",
+    target: str | None = None,
     constraints: Sequence[str] = (),
     drop_effects: Collection[str] = (),
+    unroll_scans: UnrollScans = "auto",
     external_data: bool | None = None,
     strip_provenance: bool = False,
 ) -> onnx.ModelProto | ir.Model | str:
@@ -124,9 +128,13 @@ def to_onnx(
             a file beside the model.
         normalization_mode: ``"auto"`` uses native normalization operators where they passed the accuracy gate,
             ``"prefer_native"`` wherever the schema allows, ``"force_decomposed"`` never.
-        target: the runtime whose kernels the graph must fit: ``"ort-cpu"``.
+        target: the runtime whose kernels the graph must fit: ``"ort-cpu"``; ``"ort-web-wasm"``, the default of
+            ``export_mode="web"``; or ``"ort-web-webgpu"``, with which the metadata ``onnxproof.fallback`` lists the
+            operators that run in WebAssembly.
         constraints: facts on dimensions, such as ``"T >= 2"``.
         drop_effects: kinds of effects to leave out: ``"debug"``, ``"checks"``.
+        unroll_scans: ``"auto"`` spells out scans over stacked weights, such as the layers of a deep network, where
+            that was measured to pay; ``"always"`` every scan of known length, ``"never"`` none.
         external_data: True or False to decide over the side file yourself.
         strip_provenance: leave out scopes, primitives and source lines.
 
@@ -141,9 +149,10 @@ def to_onnx(
     _check_choice("return_mode", return_mode, ("proto", "ir", "file"))
     _check_choice("export_mode", export_mode, ("standard", "web"))
     _check_choice("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
+    _check_choice("unroll_scans", unroll_scans, ("auto", "always", "never"))
     _check_choices("drop_effects", drop_effects, ("debug", "checks"))
     _check_opset(opset)
-    targets.get(target)  # an unknown name is an error before anything is traced
+    chosen = _target(target, export_mode, opset)  # what is wrong with it is said before anything is traced
     if return_mode == "file" and output_path is None:
         raise InputSpecError(
             'return_mode="file" needs an output_path', way_out='For example output_path="model.onnx".'
@@ -160,7 +169,8 @@ def to_onnx(
         normalization=normalization_mode,
         constraints=constraints,
         drop_effects=drop_effects,
-        context=PassContext(opset, target, provenance=not strip_provenance),
+        unroll_scans=unroll_scans,
+        context=PassContext(opset, chosen, provenance=not strip_provenance),
     ).model
     if return_mode == "ir":
         return model
@@ -193,6 +203,7 @@ def build(
     constraints: Sequence[str],
     drop_effects: Collection[str],
     context: PassContext,
+    unroll_scans: UnrollScans = "auto",
 ) -> Built:
     """trace → raise → lower → passes."""
     load_composites()
@@ -207,6 +218,7 @@ def build(
             names_out=names[1],
             constraints=constraints,
             drop_effects=drop_effects,
+            unroll_scans=unroll_scans,
         )
         program = with_channels_first(traced.program, *nchw)
         raised = raise_composites(program, opset=opset, normalization=normalization)
@@ -215,6 +227,7 @@ def build(
         if traced.dropped:
             model.metadata_props["onnxproof.dropped_effects"] = "; ".join(traced.dropped)
         run(model, context)
+        note_fallbacks(model, context)
     makers = {v: eqn for eqn in raised.walk() for v in eqn.outputs}
     return Built(model, program, lowered.values, makers)
 
@@ -254,3 +267,15 @@ def _check_opset(opset: Any) -> None:
             f"opset={opset!r} is out of range",
             way_out=f"Use an integer from {MIN_OPSET} to {MAX_OPSET}.",
         )
+
+
+def _target(name: str | None, export_mode: ExportMode, opset: int) -> str:
+    """The target's name: as given, or that of the mode."""
+    chosen = name if name is not None else targets.WEB if export_mode == "web" else targets.DEFAULT
+    found = targets.get(chosen)
+    if opset > found.max_opset:
+        raise OpsetError(
+            f"opset={opset!r} is beyond what {chosen} ({found.runtime}) loads",
+            way_out=f"Use an opset up to {found.max_opset}.",
+        )
+    return chosen

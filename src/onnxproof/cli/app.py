@@ -97,9 +97,15 @@ def export(
     normalization: Annotated[
         Normalization, typer.Option(help="Whether to use native normalization operators.")
     ] = "auto",
-    runtime: Annotated[str, typer.Option("--target", metavar="TARGET", help="The runtime to write for.")] = (
-        "ort-cpu"
-    ),
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="TARGET",
+            help="The runtime to write for: ort-cpu, ort-web-wasm (default with --web), ort-web-webgpu.",
+            show_default=False,
+        ),
+    ] = None,
     web: Annotated[bool, typer.Option("--web", help="One self-contained file for the browser.")] = False,
     external_data: Annotated[
         bool | None,
@@ -235,7 +241,8 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A runtime for a model: onnxruntime, onnxruntime-recommended, onnxruntime-cuda, openvino, tract.",
+            help="A runtime for a model: onnxruntime, onnxruntime-recommended, onnxruntime-cuda, openvino, tract,"
+            " ort-web-node-wasm, ort-web-browser-wasm, ort-web-browser-webgpu.",
             show_default=False,
         ),
     ] = None,

@@ -33,7 +33,7 @@ class Options:
     drop_effects: tuple[str, ...]
     model_name: str | None
     normalization: NormalizationMode
-    runtime: str
+    runtime: str | None
     web: bool
     external_data: bool | None
     strip_provenance: bool

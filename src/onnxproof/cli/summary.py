@@ -18,6 +18,7 @@ from onnxproof.artifact.save import weight_bytes
 from onnxproof.cli.console import human_bytes
 from onnxproof.cli.prove import Proof
 from onnxproof.passes.graphs import graphs
+from onnxproof.passes.placement import FALLBACK
 
 _MAX_ROWS = 12
 
@@ -44,6 +45,7 @@ class Summary:
     weight_bytes: int
     files: dict[str, int]  # path → bytes
     dropped_effects: tuple[str, ...]
+    fallback: tuple[str, ...]  # operators that the target's accelerator does not run
     proof: Proof | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -65,6 +67,7 @@ def summarize(model: ir.Model, files: Sequence[Path]) -> Summary:
         weight_bytes=weight_bytes(model),
         files={str(file): file.stat().st_size for file in files},
         dropped_effects=tuple(filter(None, dropped.split("; "))),
+        fallback=tuple(filter(None, model.metadata_props.get(FALLBACK, "").split("; "))),
     )
 
 
@@ -94,6 +97,8 @@ def show(summary: Summary, console: Console) -> None:
         table.add_row("file" if i == 0 else "", Text(f"{path}, {human_bytes(size)}"))
     for i, effect in enumerate(summary.dropped_effects):
         table.add_row("left out" if i == 0 else "", Text(effect))
+    for i, operator in enumerate(summary.fallback):
+        table.add_row("not on WebGPU" if i == 0 else "", Text(operator))
     if summary.proof is not None:
         table.add_row("proof", Text(str(summary.proof)))
     console.print(Panel(Group(table), title=Text(summary.name), title_align="left", expand=False))

@@ -1,6 +1,7 @@
 """What a runtime can run: for each operator and version, the types that have a kernel.
 
-The tables are generated (see ``scripts/generate_kernel_table.py``), each with its source and version inside.
+The tables are generated (see ``scripts/generate_kernel_table.py`` and ``scripts/generate_web_tables.py``), each with
+its source and version inside.
 A table is read on first use, and an operator's entry only when a graph holds that operator.
 """
 
@@ -18,7 +19,12 @@ import onnx_ir as ir
 from onnxproof.errors import InputSpecError
 
 DEFAULT = "ort-cpu"
-_TABLES: Mapping[str, str] = {"ort-cpu": "ort_cpu.json"}
+WEB = "ort-web-wasm"  # what export_mode="web" is for
+_TABLES: Mapping[str, str] = {
+    "ort-cpu": "ort_cpu.json",
+    "ort-web-wasm": "ort_web_wasm.json",
+    "ort-web-webgpu": "ort_web_webgpu.json",
+}
 _DTYPES: Mapping[str, ir.DataType] = {
     **{d.short_name(): d for d in ir.DataType if d is not ir.DataType.UNDEFINED},
     "bool": ir.DataType.BOOL,
@@ -59,6 +65,7 @@ class OpVersion:
         rows: what kernels take: each row maps every type variable to the types it may have in that kernel.
         refused: value of ``refused_by`` → types for which a listed kernel throws when it runs.
         refused_by: the attribute that decides, or an empty string when it is always so.
+        accelerated: as ``rows``, what runs on the target's accelerator.
     """
 
     since: int
@@ -68,6 +75,7 @@ class OpVersion:
     refused_by: str
     refused_variable: str
     refused: Mapping[str, Dtypes]
+    accelerated: tuple[Row, ...]
 
     @classmethod
     def parse(cls, entry: Mapping[str, Any]) -> OpVersion:
@@ -83,6 +91,7 @@ class OpVersion:
             refused["by"],
             refused["variable"],
             {value: _dtypes(t) for value, t in refused["types"].items()},
+            tuple({v: _dtypes(t) for v, t in row.items()} for row in entry.get("accelerated", ())),
         )
 
     def bind(self, inputs: Iterable[ir.DataType | None], outputs: Iterable[ir.DataType | None]) -> Binding:
@@ -100,6 +109,10 @@ class OpVersion:
         if refused & bound.get(self.refused_variable, frozenset()):
             return False
         return any(_accepts(row, bound) for row in self.rows)
+
+    def accelerates(self, bound: Binding) -> bool:
+        """Whether a kernel of the accelerator takes these types."""
+        return any(_accepts(row, bound) for row in self.accelerated)
 
     def accepted(self, letter: str, variant: str = "") -> Dtypes:
         """Every type that some kernel takes in a type variable."""
@@ -120,6 +133,7 @@ class Target:
         runtime: the runtime and version that the table was made from.
         min_opset, max_opset: the opsets that the table covers.
         limits: other facts about the runtime, by name.
+        accelerator: what runs the operators that it has kernels for, where others run elsewhere; or nothing.
     """
 
     name: str
@@ -127,6 +141,7 @@ class Target:
     min_opset: int
     max_opset: int
     limits: Mapping[str, Any]
+    accelerator: str
     _operators: Mapping[str, Any] = field(repr=False)
     _parsed: dict[tuple[str, int], OpVersion | None] = field(default_factory=dict, repr=False)
 
@@ -167,4 +182,5 @@ def get(name: str) -> Target:
         raise InputSpecError(f"target={name!r} is not known", way_out=f"Known targets: {', '.join(_TABLES)}.")
     table = json.loads(resources.files(__name__).joinpath(_TABLES[name]).read_text(encoding="utf-8"))
     low, high = table["opsets"]
-    return Target(name, table["runtime"], low, high, table.get("limits", {}), table["operators"])
+    limits, accelerator = table.get("limits", {}), table.get("accelerator", "")
+    return Target(name, table["runtime"], low, high, limits, accelerator, table["operators"])

@@ -55,6 +55,9 @@ export class Session {
     ort.env.wasm.numThreads = threads;
     ort.env.wasm.proxy = false;
     ort.env.logLevel = this.tells ? "verbose" : "error";
+    const earlier = this.session;
+    this.session = null;
+    await earlier?.release();
     log = [];
     let placement;
     try {
