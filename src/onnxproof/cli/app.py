@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 
 Normalization = Literal["auto", "prefer_native", "force_decomposed"]
+Unrolling = Literal["auto", "always", "never"]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
 
@@ -93,6 +94,9 @@ def export(
     drop_effect: Annotated[
         list[str] | None, typer.Option(metavar="KIND", help="Leave out side effects: debug, checks.")
     ] = None,
+    unroll_scans: Annotated[
+        Unrolling, typer.Option(help="Spell out scans over stacked weights: auto, always, never.")
+    ] = "auto",
     model_name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of the graph.")] = None,
     normalization: Annotated[
         Normalization, typer.Option(help="Whether to use native normalization operators.")
@@ -148,6 +152,7 @@ def export(
                 outputs_as_nchw=tuple(output_nchw or ()),
                 constraints=tuple(constraint or ()),
                 drop_effects=tuple(drop_effect or ()),
+                unroll_scans=unroll_scans,
                 model_name=model_name,
                 normalization=normalization,
                 runtime=runtime,

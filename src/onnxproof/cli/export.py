@@ -13,6 +13,7 @@ from onnxproof.cli.console import progress
 
 if TYPE_CHECKING:
     from onnxproof.artifact.save import ExportMode
+    from onnxproof.capture.unroll import UnrollScans
     from onnxproof.raising.gate import NormalizationMode
 
 
@@ -31,6 +32,7 @@ class Options:
     outputs_as_nchw: tuple[int, ...]
     constraints: tuple[str, ...]
     drop_effects: tuple[str, ...]
+    unroll_scans: UnrollScans
     model_name: str | None
     normalization: NormalizationMode
     runtime: str | None
@@ -57,7 +59,6 @@ def run(options: Options) -> None:
         from onnxproof import to_onnx
         from onnxproof.artifact.save import save
         from onnxproof.cli import inputs as parsing
-        from onnxproof.cli import prove
         from onnxproof.cli.summary import show, summarize
         from onnxproof.cli.target import build, load
 
@@ -72,6 +73,8 @@ def run(options: Options) -> None:
         parsing.check_call(fn, arguments, fixed)
         path = options.output or Path(f"{name}.onnx")
         if options.prove:  # what stands in the way of a proof is said before a file is written
+            from onnxproof.cli import prove
+
             prove.folder_of(path)
         doing(f"exporting {name}")
         model = to_onnx(
@@ -91,6 +94,7 @@ def run(options: Options) -> None:
             target=options.runtime,
             constraints=options.constraints,
             drop_effects=options.drop_effects,
+            unroll_scans=options.unroll_scans,
             strip_provenance=options.strip_provenance,
         )
         cases = prove.sizes([s.spec for s in specs], options.constraints) if options.prove else []
@@ -115,9 +119,7 @@ def run(options: Options) -> None:
     if options.as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=2))
     else:
-        from rich.console import Console
-
-        show(summary, Console())
+        show(summary)
     if record is not None and record.exit_code:
         from onnxproof.evidence import summary_lines
 
