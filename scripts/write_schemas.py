@@ -1,4 +1,4 @@
-"""Write the JSON Schemas of records, reports and profiles to ``schemas/``.
+"""Write the JSON Schemas of records, reports, profiles and devices' records to ``schemas/``.
 
 Usage: ``python scripts/write_schemas.py``. A test fails when they are not current.
 """
@@ -10,9 +10,15 @@ from pathlib import Path
 
 from onnxproof.evidence.profile import Profile
 from onnxproof.evidence.record import Record, Report, Strict
+from onnxproof.page.device import DeviceRecord
 
 FOLDER = Path(__file__).resolve().parent.parent / "schemas"
-MODELS: dict[str, type[Strict]] = {"record-1": Record, "report-1": Report, "profile-1": Profile}
+MODELS: dict[str, type[Strict]] = {
+    "record-1": Record,
+    "report-1": Report,
+    "profile-1": Profile,
+    "device-1": DeviceRecord,
+}
 
 
 def text_of(name: str) -> str:

@@ -12,12 +12,14 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "verify": (
         "onnxproof verify scores.evidence",
         "onnxproof verify scores.onnx --runtime onnxruntime --runtime openvino --bundle scores.evidence",
+        "onnxproof verify scores.evidence --device-record scores.device.json",
     ),
     "explain": (
         "onnxproof explain mypackage.search:scores -i query=B,64 -i keys=K,64 --bundle scores.evidence",
     ),
     "report": ("onnxproof report scores.evidence -o report.html --junit report.xml",),
     "conform": ("onnxproof conform --list", "onnxproof conform --profile jax --executor processes"),
+    "page": ("onnxproof page scores.evidence -o site",),
     "sign": ("onnxproof sign scores.evidence --key private.pem",),
     "demo": ("onnxproof demo -o demo-output",),
     "quantize": (

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from onnxproof.cli.app import Debug, app
+from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import human_bytes, progress, reporting
+from onnxproof.cli.examples import examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Options:
     as_json: bool
 
 
-@app.command()
+@app.command(epilog=examples("page"))
 def page(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", show_default=False)],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")] = Path("site"),
@@ -41,7 +42,7 @@ def page(
         bool, typer.Option("--webgpu/--no-webgpu", help="With the build for WebGPU, which is 27 MB.")
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print folder and sizes as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Write a static page in which a reader's own browser runs the evidence of a bundle."""

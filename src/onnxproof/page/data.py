@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import onnxproof
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import bundle
 from onnxproof.evidence.court import runs_of
@@ -19,6 +18,7 @@ from onnxproof.evidence.profile import AD_HOC
 from onnxproof.evidence.record import BuilderConfig, CallableConfig, Port, Record
 from onnxproof.evidence.runtimes.limits import LIMITS
 from onnxproof.evidence.runtimes.web.wire import TYPES
+from onnxproof.evidence.source import onnxproof_version
 from onnxproof.page.device import RUNTIMES
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def page_data(record: Record, folder: Path) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "title": title(record),
-        "onnxproof": onnxproof.__version__,
+        "onnxproof": onnxproof_version(),
         "record": {
             "digest": record.digest,
             "status": record.status,
