@@ -133,11 +133,25 @@ def run_python(code: str) -> str:
     return done.stdout.strip()
 
 
+HEAVY = {"jax", "jaxlib", "numpy", "onnx", "onnx_ir", "onnxruntime", "torch", "sympy", "ml_dtypes", "jinja2"}
+
+
 def test_import_is_lazy() -> None:
-    """``import onnxproof`` and the command's options cost no import of JAX, ONNX or NumPy."""
+    """``import onnxproof`` costs no import of what its commands need, nor of what the command line is made with."""
+    code = f"import onnxproof\nprint(sorted({HEAVY | {'typer', 'rich', 'pydantic'}} & set(sys.modules)))"
+    assert run_python(code) == "[]"
+
+
+@pytest.mark.parametrize("command", ["", "export", "doctor", "inspect", "quantize"])
+def test_help_is_lazy(command: str) -> None:
+    """Options of all commands, and their help, need neither JAX nor ONNX nor NumPy."""
     code = (
-        "import onnxproof, onnxproof.cli.app\n"
-        "print(sorted({'jax', 'numpy', 'onnx', 'onnx_ir', 'onnxruntime'} & set(sys.modules)))"
+        "import contextlib, io\n"
+        "from onnxproof.cli import application\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as out:\n"
+        f"    application()({[command] if command else []} + ['--help'], standalone_mode=False)\n"
+        "assert 'Usage' in out.getvalue()\n"
+        f"print(sorted({HEAVY} & set(sys.modules)))"
     )
     assert run_python(code) == "[]"
 

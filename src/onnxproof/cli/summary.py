@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
-from rich.console import Console, Group
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
 
 from onnxproof.artifact.save import weight_bytes
 from onnxproof.cli.console import human_bytes
-from onnxproof.cli.prove import Proof
 from onnxproof.passes.graphs import graphs
 from onnxproof.passes.placement import FALLBACK
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from onnxproof.cli.prove import Proof
 
 _MAX_ROWS = 12
 
@@ -79,8 +79,13 @@ def _line(value: ir.Value) -> TensorLine:
     return TensorLine(value.name or "", dtype, dims)
 
 
-def show(summary: Summary, console: Console) -> None:
+def show(summary: Summary) -> None:
     """Print ``summary`` on one screen."""
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -101,10 +106,12 @@ def show(summary: Summary, console: Console) -> None:
         table.add_row("not on WebGPU" if i == 0 else "", Text(operator))
     if summary.proof is not None:
         table.add_row("proof", Text(str(summary.proof)))
-    console.print(Panel(Group(table), title=Text(summary.name), title_align="left", expand=False))
+    Console().print(Panel(table, title=Text(summary.name), title_align="left", expand=False))
 
 
 def _rows(table: Table, label: str, lines: Sequence[TensorLine]) -> None:
+    from rich.text import Text
+
     for i, line in enumerate(lines[:_MAX_ROWS]):
         dims = ", ".join(map(str, line.shape))
         table.add_row(label if i == 0 else "", Text(f"{line.name}  {line.dtype}[{dims}]"))
