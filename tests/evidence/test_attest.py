@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.evidence import Record, attest
 from onnxproof.evidence.attest import STATEMENT, TEST_RESULT, evidence_statement, statement_lines
 from onnxproof.evidence.bundle import RECORD
@@ -68,8 +68,11 @@ def test_signing_without_its_library(made: Path, tmp_path: Path, monkeypatch: py
     key = tmp_path / "key.pem"
     key.write_text("")
     for command in (["sign", str(made / "good")], ["verify", str(made / "good")]):
-        done = CliRunner().invoke(app, [*command, "--key", str(key)])
+        done = CliRunner().invoke(application(), [*command, "--key", str(key)])
         assert done.exit_code == 1
         assert "missing-dependency: model-signing is not installed" in done.output
         assert "onnxproof[sign]" in done.output
-    assert CliRunner().invoke(app, ["verify", str(made / "good"), "--signature", str(key)]).exit_code == 2
+    assert (
+        CliRunner().invoke(application(), ["verify", str(made / "good"), "--signature", str(key)]).exit_code
+        == 2
+    )

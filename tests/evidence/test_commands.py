@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from typer.testing import CliRunner
 
 from onnxproof import to_onnx
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.evidence import run_profile, save_report, validate_report
 from tests.evidence.faulty import HERE, WEIGHT, affine, profile
 
@@ -59,7 +59,7 @@ memory_bytes = 8589934592
 
 
 def command(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+    return CliRunner().invoke(application(), [str(a) for a in arguments])
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import onnxruntime as ort
 import pytest
 from typer.testing import CliRunner
 
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.cli.explain import Drawn
 from tests.evidence.faulty import WEIGHT
 
@@ -31,7 +31,7 @@ def affine(x: Any) -> Any:
 
 
 def command(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(app, ["explain", *(str(a) for a in arguments)])
+    return CliRunner().invoke(application(), ["explain", *(str(a) for a in arguments)])
 
 
 def value(path: Path) -> Any:

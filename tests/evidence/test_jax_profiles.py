@@ -10,7 +10,7 @@ import ml_dtypes
 import pytest
 from typer.testing import CliRunner
 
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import run_profile, validate_record, verify_artifacts
 from onnxproof.evidence.profile import Profile, ProfileError, builtin, group, load, load_all
@@ -76,7 +76,7 @@ def test_groups() -> None:
 
 
 def test_list() -> None:
-    done = CliRunner().invoke(app, ["conform", "--list"])
+    done = CliRunner().invoke(application(), ["conform", "--list"])
     assert done.exit_code == 0
     assert all(name in done.output for name in builtin())
 

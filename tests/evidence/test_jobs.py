@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import run_profile, validate_record, validate_report, verify_artifacts
 from onnxproof.evidence.jobs import Pool, pool, run_profiles
@@ -118,11 +118,11 @@ def test_command(tmp_path: Path) -> None:
     path, report = tmp_path / "mine.toml", tmp_path / "report.json"
     path.write_text(PROFILE % arrays_digest(affine().weights))
     given = ["conform", "--output", str(report), "--profile", str(path), "--executor"]
-    done = CliRunner().invoke(app, [*given, "processes:2"])
+    done = CliRunner().invoke(application(), [*given, "processes:2"])
     assert done.exit_code == 0, done.output
     assert "mine: passed, level executed" in done.output
     assert validate_report(report.read_bytes()) == []
-    unknown = CliRunner().invoke(app, [*given, "threads", "--force"])
+    unknown = CliRunner().invoke(application(), [*given, "threads", "--force"])
     assert unknown.exit_code == 1
     assert "no executor 'threads'" in unknown.output
 
@@ -131,18 +131,18 @@ def test_verify_command(tmp_path: Path) -> None:
     """A bundle and a model in jobs: the outcomes are those of one run after the other."""
     run_profile(profile(), tmp_path)
     folder = tmp_path / "affine-fp32"
-    plain = CliRunner().invoke(app, ["verify", str(folder), "--json"])
-    jobs = CliRunner().invoke(app, ["verify", str(folder), "--json", "--executor", "processes:2"])
+    plain = CliRunner().invoke(application(), ["verify", str(folder), "--json"])
+    jobs = CliRunner().invoke(application(), ["verify", str(folder), "--json", "--executor", "processes:2"])
     assert (plain.exit_code, jobs.exit_code) == (0, 0), jobs.output
     one, other = (json.loads(done.stdout) for done in (plain, jobs))
     assert validate_record(other) == []
     assert [c["outcome"] for c in other["input_cases"]] == [c["outcome"] for c in one["input_cases"]]
     (folder / "trace.json").write_bytes(b"{}")
-    changed = CliRunner().invoke(app, ["verify", str(folder), "--executor", "processes:2"])
+    changed = CliRunner().invoke(application(), ["verify", str(folder), "--executor", "processes:2"])
     assert changed.exit_code == 14
     given = ["verify", str(folder / "model.onnx"), "--executor", "processes:1"]
-    assert CliRunner().invoke(app, given).exit_code == 2
-    model = CliRunner().invoke(app, [*given, "--bundle", str(tmp_path / "kept"), "--json"])
+    assert CliRunner().invoke(application(), given).exit_code == 2
+    model = CliRunner().invoke(application(), [*given, "--bundle", str(tmp_path / "kept"), "--json"])
     assert model.exit_code == 0, model.output
     assert json.loads(model.stdout)["level"] == "executed"
-    assert CliRunner().invoke(app, ["verify", str(tmp_path / "kept")]).exit_code == 0
+    assert CliRunner().invoke(application(), ["verify", str(tmp_path / "kept")]).exit_code == 0

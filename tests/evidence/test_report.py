@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.evidence import Record, save_report
 from onnxproof.evidence.annotations import github_lines
 from onnxproof.evidence.charts import Point, Range, Series, histogram, ranges, scatter
@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
 
 def command(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+    return CliRunner().invoke(application(), [str(a) for a in arguments])
 
 
 def test_page_is_self_contained(records: Mapping[str, Record]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 from typer.testing import CliRunner
 
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import run_profile, validate_record, validate_report, verify_artifacts
 from onnxproof.evidence.jobs import pool, run_profiles
@@ -86,7 +86,7 @@ def test_verify_command(tmp_path: Path, address: str) -> None:
     """A bundle is run again by the workers of a cluster."""
     run_profile(profile(), tmp_path)
     arguments = ["verify", str(tmp_path / "affine-fp32"), "--executor", f"dask:{address}", "--json"]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(application(), arguments)
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout)
     assert validate_record(record) == []

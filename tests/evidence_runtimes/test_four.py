@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from onnxproof import to_onnx
-from onnxproof.cli.app import app
+from onnxproof.cli import application
 from onnxproof.evidence import read_record, validate_record, verify
 from onnxproof.evidence.court import runs_of
 from onnxproof.evidence.report import html
@@ -52,7 +52,7 @@ def test_command(tmp_path: Path) -> None:
     to_onnx(built.fn, [(2, 16)], return_mode="file", output_path=path)
     chosen = [argument for name in RUNTIMES if name != "onnx-reference" for argument in ("--runtime", name)]
     report = tmp_path / "report.json"
-    done = CliRunner().invoke(app, ["verify", str(path), *chosen, "--report", str(report)])
+    done = CliRunner().invoke(application(), ["verify", str(path), *chosen, "--report", str(report)])
     assert done.exit_code == 0, done.output
     record = read_record(json.dumps(json.loads(report.read_text())["profiles"][0]))
     assert {run.runtime.name for run in runs_of(record)} == set(RUNTIMES) - {"onnx-reference"}

@@ -17,7 +17,16 @@ def main() -> NoReturn:
 
 def application() -> typer.Typer:
     """The application with every command."""
-    from onnxproof.cli import convert, doctor, inspect, page, quantize  # noqa: F401  # they add their commands
+    from onnxproof.cli import (  # noqa: F401  # they add their commands
+        conform,
+        convert,
+        doctor,
+        inspect,
+        page,
+        quantize,
+        report,
+        sign,
+    )
     from onnxproof.cli.app import app
 
     return app

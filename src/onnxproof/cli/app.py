@@ -180,58 +180,6 @@ def demo(
         run(output, as_json=as_json)
 
 
-@app.command(epilog=examples("conform"))
-def conform(
-    output: Annotated[Path, typer.Option("--output", help="The report to write, as JSON.")] = Path(
-        "conformance.json"
-    ),
-    artifacts: Annotated[
-        Path | None,
-        typer.Option(
-            help="The folder for bundles. Default: conformance-artifacts beside the report.",
-            show_default=False,
-        ),
-    ] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A profile that ships, a TOML file, or a group: torch, jax, all. Default: torch.",
-            show_default=False,
-        ),
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Print the profiles that ship, and stop.")] = False,
-    source_revision: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHA",
-            help="The revision to record. Default: that of the git checkout.",
-            show_default=False,
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the profiles' earlier bundles.")] = False,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            metavar="processes[:N]|dask:ADDRESS",
-            help="Run profiles, runtimes and cases as jobs, here or on a Dask cluster. Default: one after"
-            " the other.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Run conformance profiles; exits with 10 to 18 by the class of the first failure."""
-    with reporting(debug):
-        from onnxproof.cli.conform import run, show
-
-        if listed:
-            show(as_json=as_json)
-        else:
-            run(output, artifacts, profile or [], source_revision, force, executor, as_json=as_json)
-
-
 @app.command(epilog=examples("verify"))
 def verify(
     target: Annotated[
@@ -320,74 +268,6 @@ def verify(
                 contracts=tuple(contract or ()),
             )
         )
-
-
-@app.command(epilog=examples("report"))
-def report(
-    targets: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RECORD|BUNDLE...",
-            help="Bundles, or files that hold a record or a report.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write one self-contained HTML page.", show_default=False),
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.", show_default=False)
-    ] = None,
-    statement: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write in-toto statements, one on each line.", show_default=False),
-    ] = None,
-    test_result: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write in-toto statements with the test-result predicate, one on each line.",
-            show_default=False,
-        ),
-    ] = None,
-    form: Annotated[
-        Literal["text", "json", "github"],
-        typer.Option("--format", help="What to print; github prints annotations for its Actions."),
-    ] = "text",
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Show records to people and to CI. Exits with 0 whatever they say; verify is the one that judges."""
-    with reporting(debug):
-        from onnxproof.cli.report import Options, run
-
-        run(Options(tuple(targets), output, junit, statement, test_result, "json" if as_json else form))
-
-
-@app.command(epilog=examples("sign"))
-def sign(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", show_default=False)],
-    key: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="An elliptic-curve private key in PEM, without a password.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="The signature. Default: BUNDLE.sig.", show_default=False),
-    ] = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Sign every file of a bundle with a key of yours; verify --key checks it."""
-    with reporting(debug):
-        from onnxproof.cli.sign import run
-
-        run(bundle, key, output, as_json=as_json)
 
 
 @app.command(epilog=examples("explain"))

@@ -5,17 +5,69 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onnxproof.cli.console import progress
+from onnxproof.cli.app import Debug, Json, app
+from onnxproof.cli.console import progress, reporting
+from onnxproof.cli.examples import examples
 from onnxproof.cli.missing import say_missing
 
 if TYPE_CHECKING:
     from onnxproof.evidence.profile import Profile
 
 DEFAULT = "torch"  # the group of profiles that run when none is named
+
+
+@app.command(epilog=examples("conform"))
+def conform(
+    output: Annotated[Path, typer.Option("--output", help="The report to write, as JSON.")] = Path(
+        "conformance.json"
+    ),
+    artifacts: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder for bundles. Default: conformance-artifacts beside the report.",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A profile that ships, a TOML file, or a group: torch, jax, all. Default: torch.",
+            show_default=False,
+        ),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Print the profiles that ship, and stop.")] = False,
+    source_revision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHA",
+            help="The revision to record. Default: that of the git checkout.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the profiles' earlier bundles.")] = False,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="processes[:N]|dask:ADDRESS",
+            help="Run profiles, runtimes and cases as jobs, here or on a Dask cluster. Default: one after"
+            " the other.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run conformance profiles; exits with 10 to 18 by the class of the first failure."""
+    with reporting(debug):
+        if listed:
+            show(as_json=as_json)
+        else:
+            run(output, artifacts, profile or [], source_revision, force, executor, as_json=as_json)
 
 
 def show(*, as_json: bool) -> None:

@@ -6,9 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from onnxproof.cli.app import Debug, Json, app
+from onnxproof.cli.console import reporting
+from onnxproof.cli.examples import examples
 
 if TYPE_CHECKING:
     from onnxproof.evidence import Record
@@ -26,6 +30,47 @@ class Options:
     statement: Path | None
     test_result: Path | None
     format: Format
+
+
+@app.command(epilog=examples("report"))
+def report(
+    targets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORD|BUNDLE...",
+            help="Bundles, or files that hold a record or a report.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write one self-contained HTML page.", show_default=False),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.", show_default=False)
+    ] = None,
+    statement: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write in-toto statements, one on each line.", show_default=False),
+    ] = None,
+    test_result: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write in-toto statements with the test-result predicate, one on each line.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="What to print; github prints annotations for its Actions."),
+    ] = "text",
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show records to people and to CI. Exits with 0 whatever they say; verify is the one that judges."""
+    with reporting(debug):
+        run(Options(tuple(targets), output, junit, statement, test_result, "json" if as_json else form))
 
 
 def run(options: Options) -> None:

@@ -4,8 +4,36 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from onnxproof.cli.app import Debug, Json, app
+from onnxproof.cli.console import reporting
+from onnxproof.cli.examples import examples
+
+
+@app.command(epilog=examples("sign"))
+def sign(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", show_default=False)],
+    key: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="An elliptic-curve private key in PEM, without a password.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The signature. Default: BUNDLE.sig.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Sign every file of a bundle with a key of yours; verify --key checks it."""
+    with reporting(debug):
+        run(bundle, key, output, as_json=as_json)
 
 
 def run(bundle: Path, key: Path, signature: Path | None, *, as_json: bool) -> None:
