@@ -133,16 +133,16 @@ def test_signature_that_leaves_files_out(bundle: Path, tmp_path: Path) -> None:
 def test_commands(bundle: Path, tmp_path: Path) -> None:
     private, public = keys(tmp_path, "key")
     run = CliRunner().invoke
-    done = run(app, ["sign", str(bundle), "--key", str(private)])
+    done = run(application(), ["sign", str(bundle), "--key", str(private)])
     assert done.exit_code == 0, done.output
-    assert run(app, ["verify", str(bundle), "--key", str(public)]).exit_code == 0
+    assert run(application(), ["verify", str(bundle), "--key", str(public)]).exit_code == 0
     payload = json.loads((tmp_path / "bundle.sig").read_text())["dsseEnvelope"]["payload"]
     names = [r["name"] for r in json.loads(base64.b64decode(payload))["predicate"]["resources"]]
     assert sorted(names) == sorted(p.relative_to(bundle).as_posix() for p in bundle.rglob("*") if p.is_file())
-    assert run(app, ["sign", str(bundle), "--key", str(private), "-o", str(bundle / "x")]).exit_code == 1
-    assert run(app, ["verify", str(bundle), "--key", str(tmp_path / "none")]).exit_code == 1
+    assert run(application(), ["sign", str(bundle), "--key", str(private), "-o", str(bundle / "x")]).exit_code == 1
+    assert run(application(), ["verify", str(bundle), "--key", str(tmp_path / "none")]).exit_code == 1
     flip(bundle / "model.onnx")
-    refused = run(app, ["verify", str(bundle), "--key", str(public)])
+    refused = run(application(), ["verify", str(bundle), "--key", str(public)])
     assert refused.exit_code == 1
     assert "does not hold" in refused.output
-    assert run(app, ["sign", str(bundle), "--key", str(private)]).exit_code == 1  # of changed files
+    assert run(application(), ["sign", str(bundle), "--key", str(private)]).exit_code == 1  # of changed files
