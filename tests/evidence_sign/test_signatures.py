@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from typer.testing import CliRunner
 
+from onnxproof.cli import application
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import run_profile
 from onnxproof.evidence.signatures import SignatureError, sign, verify
