@@ -28,6 +28,7 @@ BROAD_EXCEPT = {
         "the user's callable runs under jit, on other dtypes, and as its traced program",
     ),
     "evidence/runtimes/worker.py": (1, "a runtime loads and runs a model, and raises anything"),
+    "evidence/runtimes/latency.py": (2, "ONNX Runtime loads and runs a model, and raises classes of its own"),
     "evidence/source.py": (1, "a broken package raises anything while it is imported"),
     "evidence/stages.py": (1, "an exporter and the user's model run"),
     "evidence/runtimes/ort.py": (2, "ONNX Runtime loads and runs a model, and raises classes of its own"),

@@ -42,7 +42,7 @@ def test_a_broken_installation(
     monkeypatch: pytest.MonkeyPatch, returncode: int, out: str, err: str, stage: str, message: str
 ) -> None:
     done = subprocess.CompletedProcess([], returncode, out, err)
-    monkeypatch.setattr(environment.subprocess, "run", lambda *a, **k: done)
+    monkeypatch.setattr(environment.apart, "run", lambda *a, **k: done)
     found = environment.check()
     assert (found.passed, found.stage) == (False, stage)
     assert message in found.message

@@ -18,8 +18,10 @@ def main() -> NoReturn:
 def application() -> typer.Typer:
     """The application with every command."""
     from onnxproof.cli import (  # noqa: F401  # they add their commands
+        bench,
         conform,
         convert,
+        diff,
         doctor,
         inspect,
         page,

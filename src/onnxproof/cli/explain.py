@@ -63,7 +63,7 @@ def run(options: Options) -> None:
             model, flat = _of_bundle(options.bundle, options.case)
             args, keywords = _arranged(flat, given)
         else:
-            drawn = Drawn(_sizes(options.sizes), options.seed, double=options.double)
+            drawn = Drawn(sizes(options.sizes), options.seed, double=options.double)
             model, args = options.model, [drawn.arrays(spec) for spec in given.inputs]
             keywords = {k: drawn.arrays(v) for k, v in given.input_params.items()}
         doing("running both sides")
@@ -133,7 +133,12 @@ class Drawn:
         return np.asarray(wide).astype(dtype)
 
 
-def _sizes(texts: Sequence[str]) -> dict[str, int]:
+def sizes(texts: Sequence[str]) -> dict[str, int]:
+    """``("B=3",)`` → ``{"B": 3}``.
+
+    Raises:
+        typer.BadParameter: a text is not of that form.
+    """
     found = {}
     for text in texts:
         name, _, size = text.partition("=")

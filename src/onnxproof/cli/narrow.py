@@ -77,8 +77,8 @@ def cases_of(target: Path, cases: Path | None, seed: int) -> Path | Inputs | Non
             raise typer.BadParameter(f"there is no file or folder {str(place)!r}")
     if cases is not None or target.is_dir():
         return cases
-    from onnxproof.cli.verify import SIZES, draw
     from onnxproof.evidence.model import unchecked
+    from onnxproof.inspection.drawing import SIZES, draw
     from onnxproof.inspection.reading import read
 
     ports = unchecked(read(target), None).inputs or []

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from onnxproof.cli.console import progress
 from onnxproof.cli.missing import say_missing
-from onnxproof.errors import InputSpecError
-from onnxproof.evidence.dimensions import dimension
 
 if TYPE_CHECKING:
     from onnxproof.contracts import Contract
     from onnxproof.evidence import Record
     from onnxproof.evidence.conform import Hearing
-    from onnxproof.evidence.record import Port
-
-SIZES = (1, 2, 3)  # of every symbolic dimension, one case each
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +130,7 @@ def _bundle(options: Options, hear: Hearing) -> Record:
 def _model(options: Options, hear: Hearing) -> Record:
     from onnxproof.evidence import verify
     from onnxproof.evidence.model import parsed, unchecked
+    from onnxproof.inspection.drawing import SIZES, draw
 
     if not options.target.is_file():
         raise typer.BadParameter(f"there is no file or folder {str(options.target)!r}", param_hint="TARGET")
@@ -160,28 +156,3 @@ def _contracts(options: Options) -> list[Contract]:
     from onnxproof.contracts import find
 
     return [find(text, load) for text in options.contracts]
-
-
-def draw(ports: Sequence[Port], size: int, seed: int) -> list[Any]:
-    """Arrays for the inputs of a graph: standard normal floats, 0 and 1 in other dtypes.
-
-    Raises:
-        InputSpecError: an input is no tensor, or says nothing of its shape.
-    """
-    import numpy as np
-
-    from onnxproof.evidence.tensors import dtype_of
-
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for port in ports:
-        if port.shape is None or port.dtype == "other":
-            raise InputSpecError(f"input {port.name!r} has no shape that arrays could be drawn for")
-        shape = tuple(d if isinstance(d, int) else dimension(d, size) for d in port.shape)
-        dtype = dtype_of(_NUMPY_NAMES.get(port.dtype, port.dtype))
-        wide = rng.normal(size=shape) if dtype.kind in "fcV" else rng.integers(0, 2, shape)
-        arrays.append(np.asarray(wide).astype(dtype))
-    return arrays
-
-
-_NUMPY_NAMES = {"float": "float32", "double": "float64"}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxproof.errors import ConformanceError
+from onnxproof.inspection import apart
 
 # Distributions that a fault may depend on, by what they are for.
 PACKAGES = {
@@ -45,11 +46,6 @@ FEATURES = (
 STAGES = ("import", "export", "load", "compare")  # of the check, in order
 _SECONDS = 10.0  # that a program may take to tell its version
 _CHECK_SECONDS = 300.0  # on a slow disk JAX alone takes most of a minute to import
-# The process finds modules where this one does, however its path came about.
-_BOOT = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "from onnxproof.cli.selfcheck import main; main()"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,21 +190,15 @@ def _version(program: str) -> str | None:
 
 def check() -> Check:
     """Export a small function, run it, compare; in a process of its own, since an installation may end it."""
-    facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path)]
         try:
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False
-            )
+            done = apart.run("onnxproof.cli.selfcheck", {}, _CHECK_SECONDS, Path(folder))
         except subprocess.TimeoutExpired:
             return Check(False, "import", f"it takes longer than {_CHECK_SECONDS:g} seconds", None, (), ())
-    for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            facts.update(json.loads(line))
+    facts = apart.facts(done)
     stage = next((s for s in STAGES if s not in facts.get("done", ())), None)
     passed = done.returncode == 0 and stage is None
-    message = "" if passed else _last_words(done)
+    message = "" if passed else apart.last_words(done)
     return Check(
         passed,
         stage,
@@ -217,13 +207,6 @@ def check() -> Check:
         tuple(facts.get("devices", ())),
         tuple(facts.get("providers", ())),
     )
-
-
-def _last_words(done: subprocess.CompletedProcess[str]) -> str:
-    if done.returncode < 0:
-        return f"the process was ended by signal {-done.returncode}"
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    return lines[-1].strip()[:2000] if lines else f"the process ended with {done.returncode}"
 
 
 def fault_of(bundle: Path) -> BundleFault:

@@ -81,7 +81,11 @@ def inspect(target: Path) -> ModelFacts:
         ArtifactError, ConformanceError: there is none, or it can't be read.
     """
     path = place_of(target)
-    model = read(path)
+    return facts_of(read(path), path)
+
+
+def facts_of(model: onnx.ModelProto, path: Path) -> ModelFacts:
+    """The facts of a model that was read from ``path``."""
     parts = [graph for _, graph in graphs(model)]
     nodes = [node for part in parts for node in part.node]
     counts = Counter(map(operator_of, nodes))
