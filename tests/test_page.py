@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from onnxproof import to_onnx, verify
 from onnxproof.cli import application
+from onnxproof.contracts import Bounds, Contract
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence.bundle import read_tensors
 from onnxproof.evidence.conform import read_bundle, report_of
@@ -256,6 +257,23 @@ def test_shipped_profiles_are_known_by_their_settings(tmp_path: Path) -> None:
     assert validate_record(record) == []
 
 
+def test_contracts_are_not_the_devices(tmp_path: Path) -> None:
+    """What the file promises was held against ONNX Runtime where the bundle was made; a device says nothing of it."""
+
+    def fn(x: Any) -> Any:
+        return x + 1
+
+    x = np.ones((2, 3), np.float32)
+    to_onnx(fn, [("B", 3)], return_mode="file", output_path=str(tmp_path / "m.onnx"))
+    bundle = tmp_path / "m.evidence"
+    promise = Contract("small", (Bounds("output", 0.0, 1.0),))
+    record = verify(fn, tmp_path / "m.onnx", [x], bundle_path=bundle, contracts=[promise])
+    assert (record.failure, record.status) == ("contract-violation", "failed")
+    (record,) = judged(device_record(bundle), tmp_path / "d.json", bundle)
+    assert (record.status, record.contracts) == ("passed", None)
+    assert validate_record(record) == []
+
+
 def test_failure_is_believed(good: dict[str, Any], tmp_path: Path) -> None:
     """A record that says of itself that it failed is a valid one, with an exit code."""
     value = copy.deepcopy(good)
@@ -359,7 +377,7 @@ def test_doctored_record_is_refused(kind: str, good: dict[str, Any], tmp_path: P
         judged(value, tmp_path / "d.json")
     done = command("verify", BUNDLE, "--device-record", tmp_path / "d.json")
     assert done.exit_code == 1
-    assert "the record is not valid" in done.output
+    assert "is not valid:" in done.output
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "onnxproof.device/1", "format": 1}', "1e999"])

@@ -154,9 +154,9 @@ def read_device_record(place: Path) -> DeviceRecord:
     try:
         return DeviceRecord.model_validate_json(json.dumps(parse(data, MAX_BYTES)))
     except StrictJsonError as err:
-        raise InvalidRecord([err.what]) from err
+        raise InvalidRecord([err.what], str(place)) from err
     except ValidationError as err:
-        raise InvalidRecord(problems_of(err)) from err
+        raise InvalidRecord(problems_of(err), str(place)) from err
 
 
 def judge(device: DeviceRecord, record: Record, folder: Path) -> list[Record]:
@@ -271,7 +271,11 @@ def _record(
     # What ships is known by its settings, and these are other runtimes.
     profile = AD_HOC if record.profile in builtin() else record.profile
     record = record.model_copy(
-        update={"host": Host(cpu=device.device.user_agent, cores=device.device.cores), "profile": profile}
+        update={
+            "host": Host(cpu=device.device.user_agent, cores=device.device.cores),
+            "profile": profile,
+            "contracts": None,  # were held against what another runtime computes
+        }
     )
     heard = Run(
         runtime=Runtime(
