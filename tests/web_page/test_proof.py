@@ -6,13 +6,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from playwright.sync_api import BrowserContext, Page, expect
 from typer.testing import CliRunner
 
 from onnxproof.cli import application
+from onnxproof.evidence import verify
+from onnxproof.evidence.proof import Recorded
 from onnxproof.evidence.validate import InvalidRecord
-from tests.web_page.conftest import GALLERY
+from tests.web_page.conftest import GALLERY, graph
 from tests.web_page.driving import judged, open_page, outcomes, run, saved, verdict
 from tests.web_page.serving import Host
 
@@ -159,6 +164,49 @@ def test_wrong_expected_output_fails_and_is_named(
     assert record.input_cases[1].outputs[1].max_abs_error == 2.0**64
     done = CliRunner().invoke(application(), ["verify", str(wrong), "--device-record", str(place)])
     assert done.exit_code == 16
+
+
+def test_weights_in_a_file_of_their_own(page: Page, make_site: Make, tmp_path: Path) -> None:
+    x, weight = np.ones((2, 64), np.float32), np.arange(4096, dtype=np.float32).reshape(64, 64) / 4096
+    made = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "weight"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 64])],
+        [onnx.numpy_helper.from_array(weight, "weight")],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="a weight #1.bin")
+    bundle = tmp_path / "m.evidence"
+    verify(Recorded({"one": [x @ weight]}), tmp_path / "m.onnx", {"one": [x]}, bundle_path=bundle)
+    with Host(make_site(bundle)) as host:
+        assert run(page, host) == "passed", page.locator("#because").inner_text()
+        assert "bundle/a weight #1.bin" in host.asked
+        host.changed("bundle/a weight #1.bin")
+        assert run(page, host) == "failed"
+        expect(page.locator("#because")).to_contain_text(
+            "The bytes of a weight #1.bin are not those of the record"
+        )
+
+
+def test_names_are_text(page: Page, make_site: Make, tmp_path: Path) -> None:
+    """Whatever a model calls its parts, the page shows it, and runs none of it."""
+    x = np.ones((2,), np.float32)
+    bad = """<img src=x onerror="document.title='run'">'&amp;"""
+    model = graph(
+        [helper.make_node("Neg", [bad], [f"{bad}2"])],
+        [helper.make_tensor_value_info(bad, TensorProto.FLOAT, [bad])],
+        [helper.make_tensor_value_info(f"{bad}2", TensorProto.FLOAT, [bad])],
+    )
+    bundle = tmp_path / "m.evidence"
+    verify(Recorded({"one": [x]}), model, {"one": [x]}, bundle_path=bundle)
+    with Host(make_site(bundle)) as host:
+        assert run(page, host) == "failed"
+        page.locator("#own-run").click()
+        expect(page.locator(".output h3")).to_contain_text(f"{bad}2")
+    expect(page.locator("#because")).to_contain_text(f"“{bad}2”")
+    assert page.locator("img").count() == 0
+    assert page.title() == "m · onnxproof"
 
 
 def test_hang_is_an_outcome(page: Page, cnn: Path, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def page_data(record: Record, folder: Path) -> dict[str, Any]:
         "record": {
             "digest": record.digest,
             "status": record.status,
+            "failure": record.failure,
             "level": record.level,
             "runtimes": [run_label(run.runtime) for run in runs_of(record)],
             "reference": reference(record),

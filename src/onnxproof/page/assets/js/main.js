@@ -220,8 +220,9 @@ async function start() {
   showModel(data);
   await offerProviders(data);
   showCases(data, chosen());
-  const { status, level, runtimes } = data.record;
-  verdict("idle", "Not run on this device yet", `Where it was made, it ${status}, level ${level}: ${runtimes.join(", ")}.`);
+  const { status, failure, level, runtimes } = data.record;
+  const made = failure ? `it ${status} (${failure})` : `it ${status}`;
+  verdict("idle", "Not run on this device yet", `Where it was made, ${made}, level ${level}: ${runtimes.join(", ")}.`);
   at("controls").hidden = false;
   showNote();
   at("controls").onchange = () => {
