@@ -115,7 +115,14 @@ def improve(optimizer: Any, params: Any, state: Any, norm: Norm, batch: Batch, l
     _, advantage = jax.lax.scan(back, (jnp.zeros_like(last), last), steps, reverse=True)
     flat = jax.tree.map(
         lambda a: a.reshape(-1, *a.shape[2:]),
-        (normalized(norm, batch.obs), batch.action, batch.logp, advantage, advantage + batch.value, batch.valid),
+        (
+            normalized(norm, batch.obs),
+            batch.action,
+            batch.logp,
+            advantage,
+            advantage + batch.value,
+            batch.valid,
+        ),
     )
 
     def minibatch(carry: Any, picked: Any) -> Any:
@@ -162,7 +169,9 @@ def train(steps: int, seed: int = 0) -> tuple[Any, Norm]:
             taken.append(Batch(obs, action, logp, value, reward, done, ~ended))
             obs, ended = following, done
         batch = Batch(*(np.stack(a).astype(np.asarray(a[0]).dtype) for a in zip(*taken, strict=True)))
-        batch = batch._replace(**{k: getattr(batch, k).astype(np.float32) for k in ("reward", "done", "valid")})
+        batch = batch._replace(
+            **{k: getattr(batch, k).astype(np.float32) for k in ("reward", "done", "valid")}
+        )
         key, drawn, order = jax.random.split(key, 3)
         last = sample(params, narrow, obs, drawn)[2]
         params, state = improve(optimizer, params, state, narrow, batch, last, order)

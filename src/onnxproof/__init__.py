@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from onnxproof._allclose_web import allclose_onnxruntime_web as allclose_onnxruntime_web
     from onnxproof._api import to_onnx as to_onnx
     from onnxproof._explain import explain as explain
+    from onnxproof.artifact.describe import Metadata as Metadata
     from onnxproof.errors import (
         ArtifactError as ArtifactError,
     )
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "to_onnx": "_api",
+    "Metadata": "artifact.describe",
     "allclose": "_allclose",
     "allclose_onnxruntime_web": "_allclose_web",
     "explain": "_explain",
@@ -71,7 +73,15 @@ _HOME = {
     "UnsupportedParam": "errors",
     "UnsupportedPrimitive": "errors",
 }
-_NEEDS_ONNX_IR = ("_api", "_allclose", "_allclose_web", "_explain", "functions", "precision.narrow")
+_NEEDS_ONNX_IR = (
+    "_api",
+    "artifact.describe",
+    "_allclose",
+    "_allclose_web",
+    "_explain",
+    "functions",
+    "precision.narrow",
+)
 __all__ = ["__version__", *_HOME]
 
 

@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxproof import targets
+from onnxproof.artifact.describe import Metadata, describe
 from onnxproof.artifact.save import ExportMode, save
 from onnxproof.capture.layout import with_channels_first
 from onnxproof.capture.program import Eqn, Program, Var
@@ -22,11 +23,13 @@ from onnxproof.errors import InputSpecError, OpsetError
 from onnxproof.lowering.driver import load_rules, lower
 from onnxproof.passes.pipeline import PassContext, run
 from onnxproof.passes.placement import note_fallbacks
+from onnxproof.passes.scopes import functions_of_scopes
 from onnxproof.raising import load_composites
 from onnxproof.raising.composite import raise_composites
 from onnxproof.raising.gate import NormalizationMode
 
 MIN_OPSET, MAX_OPSET = 17, 28  # 28 is the newest that ONNX Runtime 1.32 takes
+Functions = Literal["marked", "scopes"]
 Inputs = Sequence[Any] | Mapping[str, Any]
 
 
@@ -46,6 +49,8 @@ class Options(TypedDict, total=False):
     unroll_scans: UnrollScans
     external_data: bool | None
     strip_provenance: bool
+    functions: Functions
+    metadata: Metadata | Mapping[str, str] | None
 
 
 @overload
@@ -104,6 +109,8 @@ def to_onnx(
     unroll_scans: UnrollScans = "auto",
     external_data: bool | None = None,
     strip_provenance: bool = False,
+    functions: Functions = "marked",
+    metadata: Metadata | Mapping[str, str] | None = None,
 ) -> onnx.ModelProto | ir.Model | str:
     """Export a JAX callable to ONNX.
 
@@ -137,6 +144,9 @@ def to_onnx(
             that was measured to pay; ``"always"`` every scan of known length, ``"never"`` none.
         external_data: True or False to decide over the side file yourself.
         strip_provenance: leave out scopes, primitives and source lines.
+        functions: ``"marked"`` makes ONNX functions of what :func:`onnxproof.onnx_function` marks, ``"scopes"`` also
+            of blocks that repeat: scopes such as ``Net/Block_0`` and ``Net/Block_1`` whose operators are the same.
+        metadata: what people read about the model: :class:`onnxproof.Metadata`, or texts by key.
 
     Raises:
         InputSpecError, NameCollision: inputs, outputs or options are not described well.
@@ -151,6 +161,12 @@ def to_onnx(
     _check_choice("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
     _check_choice("unroll_scans", unroll_scans, ("auto", "always", "never"))
     _check_choices("drop_effects", drop_effects, ("debug", "checks"))
+    _check_choice("functions", functions, ("marked", "scopes"))
+    if functions == "scopes" and strip_provenance:
+        raise InputSpecError(
+            'functions="scopes" goes by scopes, which strip_provenance leaves out',
+            way_out="Give one of the two.",
+        )
     _check_opset(opset)
     chosen = _target(target, export_mode, opset)  # what is wrong with it is said before anything is traced
     if return_mode == "file" and output_path is None:
@@ -172,6 +188,10 @@ def to_onnx(
         unroll_scans=unroll_scans,
         context=PassContext(opset, chosen, provenance=not strip_provenance),
     ).model
+    if functions == "scopes":
+        functions_of_scopes(model)
+    if metadata is not None:
+        describe(model, metadata)
     if return_mode == "ir":
         return model
     if return_mode == "file" and output_path is not None:

@@ -21,6 +21,7 @@ app = typer.Typer(
 
 Normalization = Literal["auto", "prefer_native", "force_decomposed"]
 Unrolling = Literal["auto", "always", "never"]
+FunctionKind = Literal["marked", "scopes"]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
 
@@ -122,6 +123,21 @@ def export(
     strip_provenance: Annotated[
         bool, typer.Option("--strip-provenance", help="Leave out source lines and scopes.")
     ] = False,
+    functions: Annotated[
+        FunctionKind,
+        typer.Option(help="ONNX functions: of what is marked, or of scopes that repeat as well."),
+    ] = "marked",
+    doc: Annotated[str, typer.Option(metavar="TEXT", help="What the model is.", show_default=False)] = "",
+    describe: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="What an input or output is.")
+    ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="Names of the classes of an output, one a line."),
+    ] = None,
+    meta: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="More to say, such as license=MIT.")
+    ] = None,
     prove: Annotated[
         bool,
         typer.Option(
@@ -138,6 +154,7 @@ def export(
     """
     with reporting(debug):
         from onnxproof.cli.export import Options, run
+        from onnxproof.cli.metadata import Texts
 
         run(
             Options(
@@ -159,6 +176,8 @@ def export(
                 web=web,
                 external_data=external_data,
                 strip_provenance=strip_provenance,
+                functions=functions,
+                texts=Texts(doc, tuple(describe or ()), tuple(labels or ()), tuple(meta or ())),
                 prove=prove,
                 as_json=as_json,
             )

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from onnxproof.cli.console import progress
+from onnxproof.cli.metadata import Texts
+from onnxproof.cli.metadata import write as write_texts
 
 if TYPE_CHECKING:
+    from onnxproof._api import Functions
     from onnxproof.artifact.save import ExportMode
     from onnxproof.capture.unroll import UnrollScans
     from onnxproof.raising.gate import NormalizationMode
@@ -41,10 +44,12 @@ class Options:
     strip_provenance: bool
     prove: bool
     as_json: bool
+    functions: Functions = "marked"
+    texts: Texts = Texts()  # noqa: RUF009  # it can't be changed
 
     def exporter_options(self) -> dict[str, Any]:
         """What a record keeps of them: those that the exporter takes, but for what it has elsewhere."""
-        elsewhere = ("target", "output", "opset", "prove", "as_json")
+        elsewhere = ("target", "output", "opset", "prove", "as_json", "texts")
         kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in elsewhere}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
@@ -96,7 +101,9 @@ def run(options: Options) -> None:
             drop_effects=options.drop_effects,
             unroll_scans=options.unroll_scans,
             strip_provenance=options.strip_provenance,
+            functions=options.functions,
         )
+        write_texts(model, options.texts)
         cases = prove.sizes([s.spec for s in specs], options.constraints) if options.prove else []
         doing(f"writing {path}")
         files = save(
