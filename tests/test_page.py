@@ -83,15 +83,21 @@ def test_page_without_webgpu(package: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "site" / "ort").glob("*webgpu*"))
 
 
-def test_folder_that_is_there_is_kept(package: Path, tmp_path: Path) -> None:
+def test_only_a_page_is_replaced(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = tmp_path / "site"
-    site.mkdir()
-    (site / "mine").write_text("mine")
+    assert command("page", BUNDLE, "-o", site, "--ort", package).exit_code == 0
+    (site / "old").write_text("old")
     assert "holds files already" in command("page", BUNDLE, "-o", site, "--ort", package).output
-    assert (site / "mine").is_file()
+    assert (site / "old").is_file()
     assert command("page", BUNDLE, "-o", site, "--ort", package, "--force").exit_code == 0
-    assert not (site / "mine").exists()
-    assert [p.name for p in tmp_path.iterdir()] == ["node_modules", "site"]
+    assert not (site / "old").exists()
+    monkeypatch.chdir(tmp_path)
+    for place in (".", "node_modules"):
+        done = command("page", BUNDLE, "-o", place, "--force")
+        assert done.exit_code == 1
+        assert "holds something else than a page" in done.output
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["node_modules", "site"]
+    assert (package / "package.json").is_file()
 
 
 @pytest.mark.parametrize("path", ["model.onnx", "cases/batch-1-time-1/output_0.pb"])

@@ -41,7 +41,7 @@ def page(
     webgpu: Annotated[
         bool, typer.Option("--webgpu/--no-webgpu", help="With the build for WebGPU, which is 27 MB.")
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace a folder that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a page that is there.")] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -67,12 +67,12 @@ def run(options: Options) -> None:
         raise typer.Exit(EXIT_CODES["hash-mismatch"]) from None
     if options.as_json:
         sizes = {"page": page.own, "bundle": page.bundle, "runtimes": page.runtimes}
-        typer.echo(json.dumps({"folder": str(page.folder), "bytes": sizes}, indent=1))
+        typer.echo(json.dumps({"folder": str(options.output), "bytes": sizes}, indent=1))
         return
     runtimes = ", ".join(f"{human_bytes(size)} for {name}" for name, size in page.runtimes.items())
     typer.echo(
-        f"{page.folder}: a page of {human_bytes(page.own)}, a bundle of {human_bytes(page.bundle)},"
+        f"{options.output}: a page of {human_bytes(page.own)}, a bundle of {human_bytes(page.bundle)},"
         f" ONNX Runtime Web {ort.version} ({runtimes})\n"
-        f"  Look at it: python -m http.server --bind 127.0.0.1 --directory {page.folder}\n"
+        f"  Look at it: python -m http.server --bind 127.0.0.1 --directory {options.output}\n"
         "  Put it on any static host, with HTTPS; docs/page.md says how."
     )

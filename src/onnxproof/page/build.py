@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from onnxproof.evidence.conform import read_bundle, refuse_existing
 from onnxproof.evidence.files import safe_parts
 from onnxproof.evidence.record import Record
 from onnxproof.evidence.strict_json import pretty
-from onnxproof.page.data import page_data
+from onnxproof.page.data import FORMAT, page_data
 from onnxproof.page.ort_web import FILES, Build, OrtWeb
 
 ASSETS = "assets"
@@ -56,7 +57,7 @@ def build(folder: Path, site: Path, ort: OrtWeb, *, webgpu: bool = True, force: 
 
     Args:
         webgpu: with the build that runs on WebGPU, which is 27 MB.
-        force: replace a folder that is there.
+        force: replace a page that is there.
 
     Raises:
         BrokenBundle: files are not those of the record.
@@ -71,7 +72,12 @@ def build(folder: Path, site: Path, ort: OrtWeb, *, webgpu: bool = True, force: 
             f"the model of {str(folder)!r} did not pass the checker, so there is nothing to run",
             way_out=f"See why: onnxproof report {folder}",
         )
+    site = site.absolute()
     refuse_existing(site, force)
+    if site.is_dir() and any(site.iterdir()) and not _is_page(site):
+        raise ConformanceError(
+            f"{str(site)!r} holds something else than a page", way_out="Give another folder for the page."
+        )
     builds: list[Build] = ["wasm", "webgpu"] if webgpu else ["wasm"]
     try:
         site.parent.mkdir(parents=True, exist_ok=True)
@@ -84,6 +90,15 @@ def build(folder: Path, site: Path, ort: OrtWeb, *, webgpu: bool = True, force: 
     except OSError as err:
         raise ArtifactError(f"{str(site)!r} can't be written: {err.strerror or err}") from err
     return Page(site, page.own, page.bundle, page.runtimes)
+
+
+def _is_page(site: Path) -> bool:
+    """Whether a folder is what was written here before."""
+    try:
+        said = json.loads((site / DATA).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(said, dict) and said.get("format") == FORMAT
 
 
 def _write(site: Path, folder: Path, record: Record, ort: OrtWeb, builds: list[Build]) -> Page:

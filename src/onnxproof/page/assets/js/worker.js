@@ -26,7 +26,7 @@ const acts = {
     session = await ort.InferenceSession.create(model, {
       executionProviders: [provider], // alone: beside another it may not be used at all
       externalData: external,
-      ...(verbose ? { logSeverityLevel: 0, logVerbosityLevel: 1 } : {}),
+      ...(verbose ? { logSeverityLevel: 0, logVerbosityLevel: 1 } : { logSeverityLevel: 3 }),
     });
     const seconds = (performance.now() - before) / 1000;
     return { answer: "loaded", seconds, placement: heard && placement(heard), threads: ort.env.wasm.numThreads };
