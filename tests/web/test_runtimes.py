@@ -196,3 +196,4 @@ def test_server_gives_what_it_lists(tmp_path: Path) -> None:
     for url, name in ((f"http://{host}/a.mjs", host), (f"{server.url}a.mjs", "example.org")):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(urllib.request.Request(url, headers={"Host": name}))
+    server.close()

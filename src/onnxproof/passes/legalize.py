@@ -18,6 +18,7 @@ from onnxproof.errors import IllegalForTarget
 from onnxproof.passes import legalize_logic, legalize_math, legalize_reduce, legalize_window
 from onnxproof.passes.edit import STANDS_FOR
 from onnxproof.passes.legalize_emit import Constants, DType, Emitter, dtype_of, site_of
+from onnxproof.passes.legalize_single import chain, in_single
 from onnxproof.passes.legalize_widen import Widener
 from onnxproof.targets import OpVersion, Target
 
@@ -44,6 +45,9 @@ def legalize(model: ir.Model, context: PassContext) -> None:
     Legalizer(model, targets.get(context.target), context.opset).run()
 
 
+_MAX_DEPTH = 32  # of rewrites of what rewrites wrote; beyond it they go in circles
+
+
 class Legalizer:
     """One run of the pass over one model."""
 
@@ -54,12 +58,14 @@ class Legalizer:
         self._widener = Widener()
         self._verdicts: dict[tuple[object, ...], bool] = {}
         self._operators: dict[str, OpVersion | None] = {}
+        self._depth = 0
 
     def run(self) -> None:
         main = self._model.graph
         for root in (main, *(f.graph for f in self._model.functions.values())):
             constants = Constants(root, in_function=root is not main)
             for graph in _nested(root):
+                self._leave_double(graph, constants)
                 for node in list(graph):
                     if not self._is_legal(node):
                         self._replace(node, constants)
@@ -106,11 +112,35 @@ class Legalizer:
         letter, value = places[0]
         return letter, dtype_of(value)
 
+    def _leave_double(self, graph: ir.Graph, constants: Constants) -> None:
+        """Take float64 out of conversions to integers, where the target has no cast to it."""
+        if self._target.runs("Cast", self._opset, [DType.FLOAT], [DType.DOUBLE]):
+            return
+        for node in list(graph):
+            found = chain(node)
+            if found is not None and found[0].inputs[0] is not None:
+                emitter = Emitter(node, self._opset, constants, self._settle)
+                _stand_in(emitter, node.outputs[0], in_single(emitter, found[0].inputs[0]))
+                for dead in (node, found[1], found[0]):
+                    if (
+                        not any(True for _ in dead.outputs[0].uses())
+                        and not dead.outputs[0].is_graph_output()
+                    ):
+                        graph.remove(dead, safe=True)
+
     # -- rewriting ----------------------------------------------------------------------------
 
     def _settle(self, node: ir.Node, constants: Constants) -> Sequence[ir.Value]:
         """The results of a node just written, after whatever it takes to make it legal."""
-        return node.outputs if self._is_legal(node) else self._replace(node, constants)
+        if self._is_legal(node):
+            return node.outputs
+        if self._depth == _MAX_DEPTH:
+            version = self._version(node)
+            raise self._refusal(node, version, *self._missing(node, version))
+        self._depth += 1
+        results = self._replace(node, constants)
+        self._depth -= 1
+        return results
 
     def _replace(self, node: ir.Node, constants: Constants) -> Sequence[ir.Value]:
         version = self._version(node)

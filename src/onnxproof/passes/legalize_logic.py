@@ -80,6 +80,12 @@ def shift_signed(e: Emitter) -> ir.Value:
     return e.op("Where", negative, e.op("Sub", ones, shifted), shifted)
 
 
+def shift_words(e: Emitter) -> ir.Value:
+    """A shift of uint16 in uint32, of which the cast back drops what left the 16 bits."""
+    x, by = (e.cast(v, DType.UINT32) for v in _operands(e))
+    return e.cast(e.op("BitShift", x, by, direction=e.attr("direction")), DType.UINT16)
+
+
 def matmul_bytes(e: Emitter) -> ir.Value:
     """8-bit operands have a kernel that accumulates in int32."""
     a, b = _operands(e)
@@ -120,6 +126,7 @@ EXPANSIONS: Mapping[tuple[str, DType | None], Callable[[Emitter], ir.Value | Non
     **{("Relu", d): identity for d in UNSIGNED},
     **{("Relu", d): relu_signed for d in (DType.INT16, DType.INT64)},
     **{("BitShift", d): shift_signed for d in _UNSIGNED_OF},
+    ("BitShift", DType.UINT16): shift_words,
     ("MatMul", DType.INT8): matmul_bytes,
     ("MatMul", DType.UINT8): matmul_bytes,
     **{("Gemm", d): gemm_integer for d in (DType.INT8, DType.INT16, DType.INT32, DType.INT64, *UNSIGNED)},

@@ -44,14 +44,12 @@ def fallbacks(model: ir.Model, target: str) -> tuple[Fallback, ...]:
     found = targets.get(target)
     opset = model.opset_imports[""]
     counts: Counter[tuple[str, str, int | None]] = Counter()
-    for graph in graphs(model):
-        for node in graph:
-            if found.accelerator and not node.domain and node.op_type != "Constant":
-                if not _runs(found, node, opset):
-                    until = next(
-                        (o for o in range(opset - 1, found.min_opset - 1, -1) if _runs(found, node, o)), None
-                    )
-                    counts[node.op_type, _dtype(node), until] += 1
+    nodes = [node for graph in graphs(model) for node in graph] if found.accelerator else []
+    for node in nodes:
+        if not node.domain and node.op_type != "Constant" and not _runs(found, node, opset):
+            earlier = range(opset - 1, found.min_opset - 1, -1)
+            until = next((o for o in earlier if _runs(found, node, o)), None)
+            counts[node.op_type, _dtype(node), until] += 1
     return tuple(
         Fallback(op, dtype, n, found.accelerator, until)
         for (op, dtype, until), n in sorted(counts.items(), key=lambda item: (-item[1], item[0][:2]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnxproof import targets
 from onnxproof.passes.edit import dims_of, insert_like, only_user, replace_node
 from onnxproof.passes.graphs import graphs
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def keep_residuals(model: ir.Model, context: PassContext) -> None:
-    """Turn such an Add into a Sum."""
+    """Turn such an Add into a Sum, but for an accelerator, which fuses in its own way and may not have Sum."""
+    if targets.get(context.target).accelerator:
+        return
     for graph in graphs(model):
         for node in list(graph):
             if node.op_type == "Add" and not node.domain and _would_fuse(node):

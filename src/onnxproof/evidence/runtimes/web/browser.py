@@ -65,3 +65,9 @@ class Browser:
         except Error as err:
             raise Ended(f"the page ended: {err.message}") from err
         return self._server.answer
+
+    def close(self) -> None:
+        """End the browser, what drives it, and the server."""
+        self._browser.close()
+        self._playwright.stop()
+        self._server.close()

@@ -18,3 +18,6 @@ class Link(Protocol):
         Raises:
             Ended: the other end is gone.
         """
+
+    def close(self) -> None:
+        """End the other end, where this process goes on without it."""

@@ -41,3 +41,8 @@ class Node:
         if len(answer) < size:
             raise Ended(f"Node ended with {process.wait()}")
         return answer
+
+    def close(self) -> None:
+        """End Node."""
+        self._process.kill()
+        self._process.communicate()

@@ -51,6 +51,11 @@ class Server:
         self.url = f"http://{handler.host}{place}"
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
 
+    def close(self) -> None:
+        """Serve no more."""
+        self._http.shutdown()
+        self._http.server_close()
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
