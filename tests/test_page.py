@@ -31,6 +31,7 @@ from onnxproof.evidence.measure import measure
 from onnxproof.evidence.runtimes.ort import OrtSession
 from onnxproof.evidence.validate import InvalidRecord, validate_record, validate_report
 from onnxproof.page.build import build
+from onnxproof.page.data import page_data
 from onnxproof.page.device import judge, read_device_record
 from onnxproof.page.ort_web import FILES, find
 
@@ -275,6 +276,9 @@ def test_contracts_are_not_the_devices(tmp_path: Path) -> None:
     promise = Contract("small", (Bounds("output", 0.0, 1.0),))
     record = verify(fn, tmp_path / "m.onnx", [x], bundle_path=bundle, contracts=[promise])
     assert (record.failure, record.status) == ("contract-violation", "failed")
+    assert page_data(record, bundle)["promises"] == [
+        {"demand": "'output' lies in [0, 1]", "status": "failed"}
+    ]
     (record,) = judged(device_record(bundle), tmp_path / "d.json", bundle)
     assert (record.status, record.contracts) == ("passed", None)
     assert validate_record(record) == []

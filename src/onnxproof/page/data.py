@@ -84,6 +84,11 @@ def page_data(record: Record, folder: Path) -> dict[str, Any]:
             }
             for case in record.input_cases
         ],
+        "promises": [
+            {"demand": clause.demand, "status": clause.status}
+            for contract in record.contracts or ()
+            for clause in contract.clauses
+        ],
         "limits": {name: _unrefused(name) for name in RUNTIMES.values()},
     }
 

@@ -40,6 +40,10 @@ function showModel(data) {
   at("facts").replaceChildren(...[bytes(size), plural(nodes, "node"), ...opsets, data.dtype, data.producer && `by ${data.producer}`].filter(Boolean).map((f) => make("li", {}, f)));
   const row = (kind) => (port) => make("tr", {}, make("th", { scope: "row" }, port.name, make("small", {}, kind)), make("td", { class: "mono" }, show(port)));
   at("signature").tBodies[0].replaceChildren(...data.inputs.map(row("input")), ...data.outputs.map(row("output")));
+  at("promises").hidden = !data.promises.length;
+  const badges = { passed: ["good", "kept"], failed: ["bad", "broken"], not_run: ["", "not tried"] };
+  const promise = ({ demand, status: [style, word] }) => make("li", {}, make("span", { class: `badge ${style}` }, word), demand);
+  at("promises").lastElementChild.replaceChildren(...data.promises.map((p) => promise({ ...p, status: badges[p.status] })));
   plot(() => bars(at("operators"), data.operators.map(([name, n]) => [name, n, String(n)]), "How often each operator is in the graph"));
   const [rtol, atol] = [data.tolerances.rtol, data.tolerances.atol].map((n) => (n && n < 0.001 ? n.toExponential() : String(n)));
   at("reference").textContent = data.record.reference;
