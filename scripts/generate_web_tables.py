@@ -24,16 +24,19 @@ from onnx import TensorProto, helper
 from onnxproof.evidence.runtimes.ort_web import WEBGPU, OrtWeb, OrtWebGpu, OrtWebNode
 from onnxproof.evidence.runtimes.web import locate, wire
 from onnxproof.evidence.runtimes.web.link import Link
-from scripts.generate_kernel_table import ORDER, SHORT, render, text
+from scripts.generate_kernel_table import SHORT, render, text
 
 TABLES = Path(__file__).parent.parent / "src/onnxproof/targets"
 OPSETS = (17, 26)  # 26 is the newest that it takes
 IR_VERSION = 13  # likewise
-CODES = {short: onnx.TensorProto.DataType.Value(name) for short, name in zip(
-    SHORT.values(),
-    ("FLOAT DOUBLE FLOAT16 BFLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL"
-     " INT4 UINT4 INT2 UINT2 FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ").split(), strict=False)
-    if name in TensorProto.DataType.keys()}  # fmt: skip
+_CODES = dict(TensorProto.DataType.items())
+_NAMES = (
+    "FLOAT DOUBLE FLOAT16 BFLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL INT4 UINT4 INT2 UINT2"
+    " FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ"
+)  # in the order of SHORT
+CODES = {
+    short: _CODES[name] for short, name in zip(SHORT.values(), _NAMES.split(), strict=True) if name in _CODES
+}
 FIRST = ("f32", "i64", "i32", "bool")  # which type a variable has while another one is varied
 NO_KERNEL = ("Could not find an implementation", "ERROR_CODE: 9", "Provider type for", "NOT_IMPLEMENTED")
 CREATED = "unsupported data type"  # what JavaScript says of an input's type, after the session was made
