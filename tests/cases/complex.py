@@ -170,6 +170,7 @@ CASES = [
     ), [EDGES[:6], f32(5), ints(3)]),
     Case("convert_double", lambda z: (z.astype(C128) * z.astype(C64), z.astype(C64)), [X.astype(C128)], x64=True),
     Case("polynomial", lambda z: jnp.polyval(z[0], z), [X]),
+    Case("divided_ends", lax.div, [np.repeat(EDGES, len(EDGES)), np.tile(EDGES, len(EDGES))]),
     Case("iota", lambda: lax.broadcasted_iota(C64, (3, 4), 1), []),
     Case("masked", _masked, [X]),
     Case("passes", lambda z: (z, jnp.array([1j, 2])), [X]),

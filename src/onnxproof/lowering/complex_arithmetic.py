@@ -179,9 +179,19 @@ def div(a: Z, b: Z) -> Z:
     total = c * c + d * d
     c, d = c / total, d / total
     re, im = a.re * c + a.im * d, a.im * c - a.re * d
-    # x / 0 is infinite (of the sign that +0.0 gives), finite / inf is 0.
-    special = (size == 0) | (size == INF)
-    return Z(jnp.where(special, a.re, re) / size, jnp.where(special, a.im, im) / size)
+    # An infinite number by a finite one is infinite, also where its other part is NaN.
+    s, t = (jnp.where(abs(part) == INF, jnp.sign(part), 0.0) for part in (a.re, a.im))
+    lost = jnp.isnan(re) & jnp.isnan(im) & ((s != 0) | (t != 0))
+    re, im = jnp.where(lost, INF * (s * c + t * d), re), jnp.where(lost, INF * (t * c - s * d), im)
+    # x / 0 is infinite, finite / inf is 0, and what else is divided by inf is NaN.
+    unknown = (a.re - a.re) + (a.im - a.im)
+    re, im = (
+        jnp.where(size == 0, part, jnp.where(size == INF, part + unknown, value))
+        for part, value in ((a.re, re), (a.im, im))
+    )
+    # The sign of a zero is that of its real part; only a reciprocal shows it, and only a product keeps it.
+    size = size * jnp.where((size == 0) & (1 / b.re < 0), -1.0, 1.0)
+    return Z(re / size, im / size)
 
 
 @by_parts("polynomial")
