@@ -33,6 +33,8 @@ def fft(ctx: Ctx, x: ir.Value, *, fft_type: Any, fft_lengths: Sequence[Dim]) -> 
     out = ctx.out
     if 0 in out.shape:
         return ctx.expand(ctx.const(0, out.part.dtype), out.stored.shape)
+    if 0 in lengths:
+        raise ctx.unsupported("a transform of no elements, which JAX cannot run either")
     kind = fft_type.name
     inverse = kind in ("IFFT", "IRFFT")
     rank = len(ctx.ins[0].shape)
