@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo gallery test fuzz test-torch test-extras test-web conformance test-zoo corpus accuracy lint format typecheck bench bench-zoo coverage lock clean
+.PHONY: help setup demo gallery test fuzz test-torch test-extras test-web test-wheel test-min test-newest docs conformance test-zoo corpus accuracy lint format typecheck bench bench-zoo coverage lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,9 @@ help:
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
 	@echo "make test-extras  a Dask cluster, signatures, four runtimes, every JAX profile; files go to extras/"
 	@echo "make test-web   ONNX Runtime Web in Node and in Chromium, and the proof page; files go to weblane/"
+	@echo "make test-wheel the wheel as users install it: ten commands, then tests; files go to wheellane/"
+	@echo "make test-min   the same with the oldest dependencies; make test-newest: with the newest"
+	@echo "make docs       the site of the documents, checked, in site/"
 	@echo "make fuzz       random programs for SECONDS, held against JAX"
 	@echo "make corpus     all of JAX's own cases for its primitives, in ONNX Runtime"
 	@echo "make accuracy   the errors of these cases beside JAX's: writes docs/accuracy.md"
@@ -75,6 +78,20 @@ test-extras: setup
 # Node and a browser, which it installs where they are missing and it may; an environment that rests on $(VENV).
 test-web: setup
 	@$(BIN)/python scripts/web_lane.py $(VENV) .venv-web weblane $(ARGS)
+
+# What users install: built twice, installed elsewhere, used, tested. Each makes its environments anew.
+test-wheel:
+	$(PYTHON) scripts/wheel_lane.py wheellane
+
+test-min:
+	$(PYTHON) scripts/wheel_lane.py wheellane-min --versions minimum
+
+test-newest:
+	$(PYTHON) scripts/wheel_lane.py wheellane-newest --versions newest
+
+# Nothing is fetched while the site is built, nor by who reads it.
+docs: setup
+	@$(BIN)/python scripts/build_docs.py $(VENV) .venv-docs site
 
 # Programs of other people's packages: forty-five of them, and what those need, are nobody else's business.
 ZOO_VENV ?= .venv-zoo
@@ -136,5 +153,5 @@ lock:
 	$(PYTHON) scripts/lock.py
 
 clean:
-	rm -rf .venv .venv-* build dist demo-output gallery-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist site wheellane* demo-output gallery-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The package that commands in the documents name: small stand-ins for what a reader has."""
