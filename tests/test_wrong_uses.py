@@ -241,6 +241,20 @@ ROWS = {
     "no record": Row(["report", "models.py"], 1, ["models.py", "not JSON"]),
     "no node": Row(["inspect", "good.onnx", "--node", "tan"], 1, ["'tan'", "tanh"]),
     "no netron": Row(["inspect", "good.onnx", "--netron"], 1, ["Netron", "pip install netron"]),
+    "no safetensors": Row(
+        ["weights", "swap", "good.onnx", "new.safetensors", "-o", "new.onnx"],
+        1,
+        ["safetensors", "pip install 'onnxproof[safetensors]'"],
+        prepare=lambda f: (f / "new.safetensors").touch(),
+        left=["new.safetensors"],
+    ),
+    "no checkpoint": Row(
+        ["weights", "swap", "good.onnx", "models.py", "-o", "new.onnx"], 1, ["models.py", ".safetensors"]
+    ),
+    "nothing to compare": Row(["diff", "good.onnx", "nothing.onnx"], 2, ["nothing.onnx"]),
+    "corrupt, compared": Row(["diff", "good.onnx", "cut.onnx"], 1, ["cut.onnx", "no ONNX model"]),
+    "no batch": Row(["bench", "good.onnx", "--batch", "0"], 2, ["--batch"]),
+    "no dimension": Row(["bench", "good.onnx", "--size", "T=3"], 1, ["dimension T", "It has B"]),
     "no flax": Row(["demo"], 1, ["flax", "pip install", "onnxproof[demo]"]),
     "no signing": Row(
         ["sign", "good.evidence", "--key", "key.pem"], 1, ["model-signing", "pip install 'onnxproof[sign]'"]

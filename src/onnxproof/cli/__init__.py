@@ -28,6 +28,7 @@ def application() -> typer.Typer:
         quantize,
         report,
         sign,
+        weights,
     )
     from onnxproof.cli.app import app
 

@@ -6,7 +6,8 @@ A *weight* is an initializer that reads an array of the exported callable when i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,11 @@ from onnxproof.lowering.emit import constant_name, ir_shape, ir_type
 Array = np.ndarray[Any, Any]
 SMALL = 4096  # bytes that a derived constant may always have
 EAGER = 1 << 20  # bytes up to which arithmetic on weights is done at once
+DERIVED = (
+    "onnxproof.derived"  # metadata: the weights that a tensor comes from, and the steps that make it of one
+)
+# ["reshape", shape], ["transpose", order], ["slice", starts, ends, axes, strides]: what NumPy does by these names.
+Steps = Sequence[Sequence[Any]]
 
 
 class Constants:
@@ -64,6 +70,7 @@ class Constants:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         suffix: str,
+        steps: Steps | None = None,
     ) -> ir.Value:
         """A tensor computed from weights when it is written; it takes the name of one of them.
 
@@ -71,6 +78,7 @@ class Constants:
             sources: the tensors it comes from; the largest weight among them, the first of equals, names it.
             read: computes the content.
             suffix: tells its name from the weight's where both stay (``kernel.T``).
+            steps: what makes it of the one source, where that can be said; others can't be made anew by a reader.
         """
         weights = [s for s in sources if self.is_weight(s)]
         original = [w for w in weights if w not in self._roots] or weights
@@ -87,6 +95,7 @@ class Constants:
         value.metadata_props.update(root.metadata_props)
         if self._derived_by:
             note(value, self._derived_by)
+            value.metadata_props[DERIVED] = _recipe(weights, steps)
         return value
 
     def settle(self) -> None:
@@ -132,6 +141,15 @@ class Constants:
     def _remove(self, value: ir.Value) -> None:
         if self._graph.initializers.get(str(value.name)) is value:
             del self._graph.initializers[str(value.name)]
+
+
+def _recipe(weights: Sequence[ir.Value], steps: Steps | None) -> str:
+    """What a file says of a derived tensor: where it comes from, and how, in steps from the weight of the program."""
+    before = [json.loads(w.metadata_props.get(DERIVED, '{"from": [], "steps": []}')) for w in weights]
+    names = [name for w, said in zip(weights, before, strict=True) for name in said["from"] or [str(w.name)]]
+    known = steps is not None and len(weights) == 1 and before[0]["steps"] is not None
+    whole = [*before[0]["steps"], *(steps or ())] if known else None
+    return json.dumps({"from": list(dict.fromkeys(names)), "steps": whole})
 
 
 def note(item: ir.Value | ir.Node, pass_name: str) -> None:

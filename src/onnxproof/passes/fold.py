@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxproof.errors import InternalError
-from onnxproof.passes.constants import EAGER, SMALL, Array, Constants
-from onnxproof.passes.evaluate import ARITHMETIC, ELEMENTWISE, VIEWS, Operation
+from onnxproof.passes.constants import EAGER, SMALL, Array, Constants, Steps
+from onnxproof.passes.evaluate import ARITHMETIC, ELEMENTWISE, VIEWS, Operation, attr
 from onnxproof.passes.graphs import graphs
 
 if TYPE_CHECKING:
@@ -104,9 +104,26 @@ class _Folder:
             return None
         tensors = [v.const_value for v in inputs if v.const_value is not None]
         read = partial(_read, operation, node, tensors, shape)
-        value = self.constants.derive(inputs, read, shape, dtype, _SUFFIX.get(node.op_type, "folded"))
+        suffix = _SUFFIX.get(node.op_type, "folded")
+        value = self.constants.derive(inputs, read, shape, dtype, suffix, self._steps(node, inputs, shape))
         self._depth[value] = depth
         return value
+
+    def _steps(self, node: ir.Node, inputs: list[ir.Value], shape: tuple[int, ...]) -> Steps | None:
+        """The operation on its first operand, in steps that a file can say; None where it takes others."""
+        match node.op_type:
+            case "Identity":
+                return []
+            case "Reshape" | "Squeeze" | "Unsqueeze":
+                return [["reshape", list(shape)]]
+            case "Transpose":
+                rank = len(self.constants.shape(inputs[0]))
+                return [["transpose", [int(p) for p in attr(node, "perm", range(rank)[::-1])]]]
+            case "Slice" if len(inputs) >= 4:
+                numbers = [self.constants.array(v).ravel().tolist() for v in inputs[1:]]
+                starts, ends, axes = numbers[:3]
+                return [["slice", starts, ends, axes, numbers[3] if len(numbers) > 3 else [1] * len(axes)]]
+        return None
 
     def _can_wait(self, node: ir.Node, inputs: list[ir.Value]) -> bool:
         """Whether it is certain, without reading the weight, that the operation will be evaluated."""

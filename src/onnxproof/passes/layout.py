@@ -188,7 +188,12 @@ class _Arranger:
         if not self.constants.is_weight(matrix):
             return self.constants.literal(read())
         dtype = np.dtype(matrix.dtype.numpy())  # type: ignore[union-attr]
-        return self.constants.derive([matrix], read, shape, dtype, "reordered")
+        steps = [
+            ["reshape", [*sizes, shape[1]]],
+            ["transpose", [*order, len(order)]],
+            ["reshape", list(shape)],
+        ]
+        return self.constants.derive([matrix], read, shape, dtype, "reordered", steps)
 
     # -- transposes that move --------------------------------------------------------------------
 
@@ -309,7 +314,8 @@ class _Arranger:
 
         if constants.is_weight(value):
             dtype = np.dtype(value.dtype.numpy())  # type: ignore[union-attr]
-            made = constants.derive([value], read, new_shape[skip:], dtype, "T")
+            steps = [["reshape", list(full)], ["transpose", list(perm)], ["reshape", list(new_shape[skip:])]]
+            made = constants.derive([value], read, new_shape[skip:], dtype, "T", steps)
         else:
             made = constants.literal(np.array(read(), order="C"))
         self.relaid[key] = made

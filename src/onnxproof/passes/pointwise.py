@@ -106,4 +106,5 @@ def _matrix(kernel: ir.Value, constants: Constants) -> ir.Value:
     if not constants.is_weight(kernel):
         return constants.literal(np.array(read(), order="C"))
     dtype = np.dtype(kernel.dtype.numpy())  # type: ignore[union-attr]
-    return constants.derive([kernel], read, (channels, out), dtype, "T")
+    steps = [["reshape", [out, channels]], ["transpose", [1, 0]]]
+    return constants.derive([kernel], read, (channels, out), dtype, "T", steps)
