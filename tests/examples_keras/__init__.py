@@ -1,0 +1,1 @@
+"""The example of a Keras model: ``make test-extras``."""

@@ -1,0 +1,1 @@
+"""The example of a safetensors file: ``make test-extras``."""
