@@ -15,7 +15,7 @@ from pathlib import Path
 
 from onnxproof.evidence.runtimes.ort_web import WEBGPU
 from onnxproof.evidence.source import host
-from tests.web.models import MODELS, PLACES, Place, Running, exported, subject
+from tests.web.models import MODELS, PLACES, Place, Running, subject
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "web.md"
 START, END = "<!-- measured: start -->\n", "<!-- measured: end -->\n"

@@ -81,6 +81,12 @@ class OrtWeb:
             raise (Refused if answer["kind"] == "refused" else RuntimeError)(answer["error"])
         return wire.tensors(answer, blobs)
 
+    def close(self) -> None:
+        """End what was started, where this process goes on without it."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
     def _ask(self, header: Mapping[str, Any], blobs: Sequence[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         assert self._link is not None
         try:
