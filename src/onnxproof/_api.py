@@ -24,12 +24,14 @@ from onnxproof.lowering.driver import load_rules, lower
 from onnxproof.passes.pipeline import PassContext, run
 from onnxproof.passes.placement import note_fallbacks
 from onnxproof.passes.scopes import functions_of_scopes
+from onnxproof.passes.weight_inputs import weights_as_inputs
 from onnxproof.raising import load_composites
 from onnxproof.raising.composite import raise_composites
 from onnxproof.raising.gate import NormalizationMode
 
 MIN_OPSET, MAX_OPSET = 17, 28  # 28 is the newest that ONNX Runtime 1.32 takes
 Functions = Literal["marked", "scopes"]
+Weights = Literal["embedded", "external", "inputs"]
 Inputs = Sequence[Any] | Mapping[str, Any]
 
 
@@ -51,6 +53,7 @@ class Options(TypedDict, total=False):
     strip_provenance: bool
     functions: Functions
     metadata: Metadata | Mapping[str, str] | None
+    weights: Weights | None
 
 
 @overload
@@ -111,6 +114,7 @@ def to_onnx(
     strip_provenance: bool = False,
     functions: Functions = "marked",
     metadata: Metadata | Mapping[str, str] | None = None,
+    weights: Weights | None = None,
 ) -> onnx.ModelProto | ir.Model | str:
     """Export a JAX callable to ONNX.
 
@@ -147,6 +151,8 @@ def to_onnx(
         functions: ``"marked"`` makes ONNX functions of what :func:`onnxproof.onnx_function` marks, ``"scopes"`` also
             of blocks that repeat: scopes such as ``Net/Block_0`` and ``Net/Block_1`` whose operators are the same.
         metadata: what people read about the model: :class:`onnxproof.Metadata`, or texts by key.
+        weights: ``"embedded"`` in the file, ``"external"`` beside it, or ``"inputs"``: inputs of the graph, by path,
+            after those of the callable; nothing is folded into them. By size when not given.
 
     Raises:
         InputSpecError, NameCollision: inputs, outputs or options are not described well.
@@ -173,6 +179,7 @@ def to_onnx(
         raise InputSpecError(
             'return_mode="file" needs an output_path', way_out='For example output_path="model.onnx".'
         )
+    external_data = _check_weights(weights, external_data, export_mode, return_mode)
     model = build(
         fn,
         inputs,
@@ -187,6 +194,7 @@ def to_onnx(
         drop_effects=drop_effects,
         unroll_scans=unroll_scans,
         context=PassContext(opset, chosen, provenance=not strip_provenance),
+        weight_inputs=weights == "inputs",
     ).model
     if functions == "scopes":
         functions_of_scopes(model)
@@ -224,6 +232,7 @@ def build(
     drop_effects: Collection[str],
     context: PassContext,
     unroll_scans: UnrollScans = "auto",
+    weight_inputs: bool = False,
 ) -> Built:
     """trace → raise → lower → passes."""
     load_composites()
@@ -246,6 +255,8 @@ def build(
         model = lowered.model
         if traced.dropped:
             model.metadata_props["onnxproof.dropped_effects"] = "; ".join(traced.dropped)
+        if weight_inputs:
+            weights_as_inputs(model, (lowered.values[v] for v, p in raised.params.items() if p.name))
         run(model, context)
         note_fallbacks(model, context)
     makers = {v: eqn for eqn in raised.walk() for v in eqn.outputs}
@@ -279,6 +290,24 @@ def _check_choices(name: str, values: Collection[str], choices: Sequence[str]) -
         raise InputSpecError(f"{name}={values!r} is a string", way_out=f"Give a tuple: {name}=({values!r},).")
     for value in values:
         _check_choice(name, value, choices)
+
+
+def _check_weights(
+    weights: Weights | None, external_data: bool | None, export_mode: ExportMode, return_mode: str
+) -> bool | None:
+    """Where ``weights`` go, as ``external_data`` says it."""
+    if weights is None:
+        return external_data
+    _check_choice("weights", weights, ("embedded", "external", "inputs"))
+    if external_data is not None:
+        raise InputSpecError(
+            f"weights={weights!r} and external_data={external_data} say where weights go, both",
+            way_out="Give one of the two.",
+        )
+    if weights == "external" and (export_mode == "web" or return_mode == "proto"):
+        what = 'export_mode="web" writes' if export_mode == "web" else 'return_mode="proto" gives'
+        raise InputSpecError(f'weights="external" needs a file beside the model, and {what} one piece')
+    return weights == "external"
 
 
 def _check_opset(opset: Any) -> None:

@@ -22,6 +22,7 @@ app = typer.Typer(
 Normalization = Literal["auto", "prefer_native", "force_decomposed"]
 Unrolling = Literal["auto", "always", "never"]
 FunctionKind = Literal["marked", "scopes"]
+WeightPlace = Literal["embedded", "external", "inputs"]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
 
@@ -127,6 +128,10 @@ def export(
         FunctionKind,
         typer.Option(help="ONNX functions: of what is marked, or of scopes that repeat as well."),
     ] = "marked",
+    weights: Annotated[
+        WeightPlace | None,
+        typer.Option(help="Weights in the file, beside it, or as inputs of the graph by their paths."),
+    ] = None,
     doc: Annotated[str, typer.Option(metavar="TEXT", help="What the model is.", show_default=False)] = "",
     describe: Annotated[
         list[str] | None, typer.Option(metavar="NAME=TEXT", help="What an input or output is.")
@@ -177,6 +182,7 @@ def export(
                 external_data=external_data,
                 strip_provenance=strip_provenance,
                 functions=functions,
+                weights=weights,
                 texts=Texts(doc, tuple(describe or ()), tuple(labels or ()), tuple(meta or ())),
                 prove=prove,
                 as_json=as_json,

@@ -14,7 +14,7 @@ from onnxproof.cli.metadata import Texts
 from onnxproof.cli.metadata import write as write_texts
 
 if TYPE_CHECKING:
-    from onnxproof._api import Functions
+    from onnxproof._api import Functions, Weights
     from onnxproof.artifact.save import ExportMode
     from onnxproof.capture.unroll import UnrollScans
     from onnxproof.raising.gate import NormalizationMode
@@ -45,6 +45,7 @@ class Options:
     prove: bool
     as_json: bool
     functions: Functions = "marked"
+    weights: Weights | None = None
     texts: Texts = Texts()  # noqa: RUF009  # it can't be changed
 
     def exporter_options(self) -> dict[str, Any]:
@@ -60,12 +61,17 @@ def run(options: Options) -> None:
         raise typer.BadParameter(
             "a file for the browser has its weights inside", param_hint="--external-data"
         )
+    if options.weights is not None and options.external_data is not None:
+        raise typer.BadParameter(
+            "both say where weights go; give one", param_hint="--weights, --external-data"
+        )
     with progress("importing JAX") as doing:
         from onnxproof import to_onnx
         from onnxproof.artifact.save import save
         from onnxproof.cli import inputs as parsing
         from onnxproof.cli.summary import show, summarize
         from onnxproof.cli.target import build, load
+        from onnxproof.passes.weight_inputs import HELD
 
         specs = [parsing.parse(text, options.double) for text in options.inputs]
         fixed = parsing.parse_fixed(options.fixed)
@@ -101,6 +107,7 @@ def run(options: Options) -> None:
             drop_effects=options.drop_effects,
             unroll_scans=options.unroll_scans,
             strip_provenance=options.strip_provenance,
+            weights=options.weights,
             functions=options.functions,
         )
         write_texts(model, options.texts)
@@ -110,7 +117,7 @@ def run(options: Options) -> None:
             model,
             path,
             mode=mode,
-            external_data=options.external_data,
+            external_data=options.external_data if options.weights is None else options.weights == "external",
         )
         summary = summarize(model, files)
         record = None
@@ -118,7 +125,8 @@ def run(options: Options) -> None:
             doing("running JAX and ONNX Runtime")
             call = prove.Call(fn, arguments, fixed, options)
             try:
-                record = prove.prove(call, arguments, cases, path, options)
+                held = [tensor.numpy() for tensor in model.meta.get(HELD, {}).values()]
+                record = prove.prove(call, arguments, cases, path, options, held)
             except KeyboardInterrupt as err:
                 err.add_note(f"{path} is whole, and nothing of it is proven.")
                 raise

@@ -71,7 +71,10 @@ def folder_of(model: Path) -> Path:
 
 
 class Call:
-    """The callable with the arrays that the file takes as its only arguments, keyword ones last."""
+    """The callable with the arrays that the file takes as its only arguments, keyword ones last.
+
+    Weights that the file takes as inputs come after them: the callable has its own, which are the same.
+    """
 
     def __init__(self, fn: Callable[..., Any], given: Arguments, fixed: Mapping[str, Any], options: Options):
         self.__qualname__ = options.target  # what the record calls it
@@ -82,7 +85,7 @@ class Call:
         self._channels_first = options.inputs_as_nchw, options.outputs_as_nchw
 
     def __call__(self, *args: Any) -> list[Any]:
-        args = self._moved(args, self._channels_first[0], 1, -1)
+        args = self._moved(args[: self._count + len(self._names)], self._channels_first[0], 1, -1)
         keywords = dict(zip(self._names, args[self._count :], strict=True))
         fn = partial(self._fn, *args[: self._count], **keywords, **self._fixed)
         out = guarded(f"running {self.__qualname__}", fn)
@@ -151,12 +154,18 @@ def _allowed(env: Mapping[str, int], texts: Sequence[str], constraints: Sequence
 
 
 def prove(
-    call: Call, given: Arguments, cases: Sequence[dict[str, int]], model: Path, options: Options
+    call: Call,
+    given: Arguments,
+    cases: Sequence[dict[str, int]],
+    model: Path,
+    options: Options,
+    weights: Sequence[Any] = (),
 ) -> Record:
     """Run both sides, and leave the evidence beside ``model``.
 
     Args:
         cases: sizes of the symbolic dimensions of each.
+        weights: arrays that the file takes as inputs after those of the callable.
     """
     from onnxproof.evidence import verify
     from onnxproof.evidence.record import Exporter
@@ -165,7 +174,10 @@ def prove(
     drawn = (Drawn(env, i, double=options.double) for i, env in enumerate(cases))
     with jax.enable_x64(options.double):
         inputs = {
-            f"case-{i}": call.given([draw.arrays(spec) for spec in (*given.inputs, *keywords)])
+            f"case-{i}": [
+                *call.given([draw.arrays(spec) for spec in (*given.inputs, *keywords)]),
+                *weights,
+            ]
             for i, draw in enumerate(drawn)
         }
     folder = folder_of(model)
