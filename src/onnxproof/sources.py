@@ -58,8 +58,9 @@ def from_keras(model: Any) -> Source:
     tensors, tree = jax.tree.flatten(_inputs(model))
     specs = [jax.ShapeDtypeStruct(_shape(t), t.dtype) for t in tensors]
     names = {"input_names": [t.name for t in tensors]}
-    if len(model.outputs) == 1:
-        names["output_names"] = [model.output_names[0]]
+    if isinstance(model.outputs, Sequence) and len(model.outputs) == 1:
+        last = model.layers[-1].name  # a Sequential names no outputs
+        names["output_names"] = list(getattr(model, "output_names", [last]))
     return Source(functools.partial(call, weights), [jax.tree.unflatten(tree, specs)], names)
 
 
