@@ -14,7 +14,12 @@ ROLE = re.compile(r":(?:func|class|mod|meth|data|exc):`~?([^`]+)`")
 
 
 class Plain(griffe.Extension):
-    """``:func:`name``` becomes code; ``a, b: text`` in Args becomes an entry for each name."""
+    """``:func:`name``` becomes code; ``a, b: text`` in Args becomes an entry for each name; overloads are left out."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        for module in pkg.modules.values():
+            for function in module.functions.values():
+                function.overloads = None  # they repeat the signature that follows
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is None:
