@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import onnxproof
 from tests.documents import SHELLS, blocks, commands, skipped
 from tests.test_cli import SRC
 
@@ -89,6 +90,13 @@ def test_make_targets_exist(document: str) -> None:
     shown = "".join(b.text for b in blocks(page) if b.language in SHELLS)
     named = re.findall(r"make ([a-z-]+)", shown) + re.findall(r"`make ([a-z-]+)[^`]*`", page)
     assert set(named) <= targets
+
+
+def test_the_reference_has_every_name() -> None:
+    shown = re.findall(r"^::: onnxproof\.(\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    modules = {name for name in shown if name == "errors"}
+    for name, home in onnxproof._HOME.items():
+        assert home in modules or f"{home}.{name}" in shown, name
 
 
 def test_every_page_is_in_the_navigation() -> None:
