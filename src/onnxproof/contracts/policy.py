@@ -20,7 +20,7 @@ class Continuous:
     Attributes:
         low, high: of all components, or one for each.
         size: how many components there are; None is any number.
-        slack: how far outside an action may be: ONNX Runtime's Tanh passes 1 by one rounding.
+        slack: how far outside an action may be: ONNX Runtime's Tanh passes 1 by two roundings.
     """
 
     low: float | tuple[float, ...] = -1.0

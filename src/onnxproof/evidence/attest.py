@@ -37,6 +37,11 @@ def test_result_statement(record: Record) -> dict[str, Any]:
             if case.outcome != "not_run":
                 kind = "failedTests" if case.failure else "warnedTests" if case.limit else "passedTests"
                 tests[kind].append(f"parity/{run_label(run.runtime)}/{case.name}")
+    for contract in record.contracts or ():
+        for clause in contract.clauses:
+            if clause.status != "not_run":
+                kind = "passedTests" if clause.status == "passed" else "failedTests"
+                tests[kind].append(f"contract {contract.name}/{clause.demand}")
     result = "FAILED" if record.status == "failed" else "WARNED" if tests["warnedTests"] else "PASSED"
     configuration = [{"name": f"profile {record.profile}", "digest": {"sha256": record.profile_sha256}}]
     return _statement(record, TEST_RESULT, {"result": result, "configuration": configuration, **tests})
