@@ -42,5 +42,7 @@ def _walk(graph: GraphLike, known: set[ir.Value]) -> None:
         own.extend(node.outputs)
     lost = [value.name for value in graph.outputs if value not in known]
     if lost:
-        raise InternalError(f"nothing gives the results {lost}", way_out="Please report it, with the program.")
+        raise InternalError(
+            f"nothing gives the results {lost}", way_out="Please report it, with the program."
+        )
     known.difference_update(own)
