@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from examples import from_torch
 from onnxproof.evidence import execute, validate_record
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch's exporter
 
 
 def test_the_example(tmp_path: Path) -> None:
