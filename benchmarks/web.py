@@ -2,7 +2,8 @@
 
 Run as ``python -m benchmarks.web`` in an environment that has both, in a folder where ``onnxruntime-web`` is installed.
 Node is started anew for every figure, the two files in turn; first inference is from the file's bytes to the first
-result, with the compilation of WebAssembly in it, and the least of some starts. The result goes into ``docs/web.md``.
+result, with the compilation of WebAssembly in it, and the least of some starts. Files are as a public page has them:
+ours without source lines, which jax2onnx does not write. The result goes into ``docs/web.md``.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def export(tool: str, name: str, path: Path) -> None:
         return_mode="file",
         output_path=str(path),
         export_mode="web",
+        **({"strip_provenance": True} if tool == "onnxproof" else {}),
     )
 
 

@@ -135,27 +135,29 @@ def test_options_that_are_none(session: dict[str, Any], said: str) -> None:
     assert said in (record.execution.error or "")
 
 
-def processes() -> set[str]:
-    """Command lines of the browsers and the Nodes that run, without those that ended."""
-    listed = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True, check=True).stdout
+def orphans() -> set[str]:
+    """Browsers and Nodes whose parent is gone: others belong to tests that run at the same time."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,stat,args"], capture_output=True, text=True, check=True)
+    rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
     return {
-        line
-        for line in listed.splitlines()
-        if any(name in line for name in ("chromium", "node.mjs")) and " Z" not in line
+        row[0]
+        for row in rows
+        if row[1] == "1" and "Z" not in row[2] and any(name in row[3] for name in ("chromium", "node.mjs"))
     }
 
 
 @pytest.fixture
-def _nothing_left() -> Iterator[None]:
+def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No process and no file in the folder of temporary files is left behind."""
-    before, files = processes(), set(os.listdir(tempfile.gettempdir()))
-    yield
-    deadline = time.monotonic() + 10
-    while (left := {p for p in processes() - before if "--type=" not in p}) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not left
-    stray = set(os.listdir(tempfile.gettempdir())) - files
-    assert not {name for name in stray if "playwright" in name or "chromium" in name}
+    with tempfile.TemporaryDirectory() as folder:  # with a short name: Chromium has a socket in it
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        before = orphans()
+        yield
+        deadline = time.monotonic() + 10
+        while (left := orphans() - before) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert not left
+        assert not os.listdir(folder)
 
 
 @pytest.mark.usefixtures("_nothing_left")
