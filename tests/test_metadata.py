@@ -205,6 +205,22 @@ def test_onnx_runtime_opens_the_functions(tmp_path: Path) -> None:
     assert kinds[0] == kinds[1]
 
 
+def test_weights_of_one_element_stay_weights() -> None:
+    """Equal at the start, and to be swapped by path later: they don't become part of the body."""
+
+    def fn(x: Any) -> Any:
+        for i, scale in enumerate(scales["scale"]):
+            with jax.named_scope(f"layer_{i}"):
+                x = jnp.tanh(x) * scale + 1
+        return x
+
+    scales = {"scale": [jnp.ones(1), jnp.ones(1) * 1]}
+    model = to_onnx(fn, [("B", 4)], functions="scopes")
+    assert [n.op_type for n in model.graph.node] == ["layer", "layer"]
+    assert {"scale.0", "scale.1"} <= {t.name for t in model.graph.initializer}
+    assert_same(run(session(model), [X4])[0], fn(X4))
+
+
 def test_bodies_lose_the_scope_of_the_call() -> None:
     model = to_onnx(bound(Stack(), X8), [("B", 8)], functions="scopes")
     (body,) = model.functions

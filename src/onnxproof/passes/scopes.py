@@ -168,10 +168,11 @@ def _block(scope: str, nodes: tuple[ir.Node, ...], graph: ir.Graph) -> Block | N
 
 def _is_small(value: ir.Value) -> bool:
     """Whether a constant belongs to the program rather than to its weights: one element, or a few integers."""
-    if not value.is_initializer() or value.const_value is None:
-        return False
+    tensor = value.const_value
+    if not value.is_initializer() or tensor is None or isinstance(tensor, ir.LazyTensor):
+        return False  # a lazy tensor is a weight, which keeps its place and name
     whole = value.dtype is not None and not value.dtype.is_floating_point()
-    return value.const_value.size <= (SMALL if whole else 1)
+    return tensor.size <= (SMALL if whole else 1)
 
 
 def _fingerprint(block: Block) -> Hashable:
