@@ -105,12 +105,12 @@ def install(python: Path, *wanted: str | Path) -> None:
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted, cwd=python.parent)
 
 
-def copied(into: Path) -> Path:
+def copied(into: Path, origin: Path = ROOT) -> Path:
     """The tree as a checkout has it, with new dates."""
     ignored = shutil.ignore_patterns("node_modules", "__pycache__", "*.egg-info", ".*")
     into.mkdir(parents=True)
     for name in PARTS:
-        source, target = ROOT / name, into / name
+        source, target = origin / name, into / name
         if source.is_dir():
             shutil.copytree(source, target, ignore=ignored, copy_function=shutil.copyfile)
         elif source.exists():
@@ -130,7 +130,8 @@ def packages(scratch: Path, output: Path) -> str:
     python = environment(scratch / "builder")
     install(python, "build", "hatchling")
     first = built(python, copied(scratch / "one"), output / "dist")
-    second = built(python, copied(scratch / "elsewhere" / "two"), scratch / "again", "--sdist", "--wheel")
+    other = copied(scratch / "elsewhere" / "two", scratch / "one")
+    second = built(python, other, scratch / "again", "--sdist", "--wheel")
     if first != second:
         sys.exit(f"two builds differ: {first} and {second}")
     (wheel,), (sdist,) = (output / "dist").glob("*.whl"), (output / "dist").glob("*.tar.gz")
@@ -234,7 +235,7 @@ def main() -> None:
             sys.exit(
                 f"installing and ten commands took {seconds:.0f} s of the processor, more than {SECONDS}"
             )
-        more = ("pytest", "pytest-xdist", "hypothesis", "equinox", "dm-haiku")
+        more = ("pytest", "pytest-xdist", "hypothesis", "equinox")
         install(python, *constraints(given.versions), *more)
         said(tests, python, scratch / "tested", output, given.versions)
     print(f"wheel: {time.monotonic() - before:.0f} s in all; files are in {given.output}")
