@@ -51,7 +51,6 @@ def export(tool: str, name: str, path: Path) -> None:
         return_mode="file",
         output_path=str(path),
         export_mode="web",
-        **({"strip_provenance": True} if tool == "onnxproof" else {}),
     )
 
 

@@ -50,7 +50,7 @@ class Options(TypedDict, total=False):
     drop_effects: Collection[str]
     unroll_scans: UnrollScans
     external_data: bool | None
-    strip_provenance: bool
+    strip_provenance: bool | None
     functions: Functions
     metadata: Metadata | Mapping[str, str] | None
     weights: Weights | None
@@ -111,7 +111,7 @@ def to_onnx(
     drop_effects: Collection[str] = (),
     unroll_scans: UnrollScans = "auto",
     external_data: bool | None = None,
-    strip_provenance: bool = False,
+    strip_provenance: bool | None = None,
     functions: Functions = "marked",
     metadata: Metadata | Mapping[str, str] | None = None,
     weights: Weights | None = None,
@@ -147,7 +147,8 @@ def to_onnx(
         unroll_scans: ``"auto"`` spells out scans over stacked weights, such as the layers of a deep network, where
             that was measured to pay; ``"always"`` every scan of known length, ``"never"`` none.
         external_data: True or False to decide over the side file yourself.
-        strip_provenance: leave out scopes, primitives and source lines.
+        strip_provenance: leave out scopes, primitives and source lines; by default of ``export_mode="web"`` alone,
+            since a public page has no use for the lines of your source.
         functions: ``"marked"`` makes ONNX functions of what :func:`onnxproof.onnx_function` marks, ``"scopes"`` also
             of blocks that repeat: scopes such as ``Net/Block_0`` and ``Net/Block_1`` whose operators are the same.
         metadata: what people read about the model: :class:`onnxproof.Metadata`, or texts by key.
@@ -168,6 +169,8 @@ def to_onnx(
     _check_choice("unroll_scans", unroll_scans, ("auto", "always", "never"))
     _check_choices("drop_effects", drop_effects, ("debug", "checks"))
     _check_choice("functions", functions, ("marked", "scopes"))
+    if strip_provenance is None:
+        strip_provenance = export_mode == "web" and functions != "scopes"
     if functions == "scopes" and strip_provenance:
         raise InputSpecError(
             'functions="scopes" goes by scopes, which strip_provenance leaves out',

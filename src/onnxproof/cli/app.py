@@ -122,8 +122,13 @@ def export(
         ),
     ] = None,
     strip_provenance: Annotated[
-        bool, typer.Option("--strip-provenance", help="Leave out source lines and scopes.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--strip-provenance/--keep-provenance",
+            help="Leave out source lines and scopes. Default: of files for the browser.",
+            show_default=False,
+        ),
+    ] = None,
     functions: Annotated[
         FunctionKind,
         typer.Option(help="ONNX functions: of what is marked, or of scopes that repeat as well."),

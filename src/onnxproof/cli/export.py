@@ -41,7 +41,7 @@ class Options:
     runtime: str | None
     web: bool
     external_data: bool | None
-    strip_provenance: bool
+    strip_provenance: bool | None
     prove: bool
     as_json: bool
     functions: Functions = "marked"
