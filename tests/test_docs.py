@@ -99,6 +99,17 @@ def test_the_reference_has_every_name() -> None:
         assert home in modules or f"{home}.{name}" in shown, name
 
 
+def test_the_home_page_has_the_figure_of_coverage() -> None:
+    agree, refused = re.findall(
+        r"^\| \*\*all\*\* \| \*\*(\d+)\*\* \| \*\*(\d+)", _text("coverage.md"), re.MULTILINE
+    )[0]
+    assert f"{agree} of {int(agree) + int(refused)} public functions" in _text("index.md")
+
+
+def _text(page: str) -> str:
+    return (ROOT / "docs" / page).read_text()
+
+
 def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     made = {"changelog.md", "contributing.md", "security-policy.md"}  # by scripts/docs_hooks.py
