@@ -447,6 +447,9 @@ _CONSTANT_STARTS = [
         ("take_several_clips", lambda x: jnp.take(x, np.array([0, 2, -1, 9]), axis=1, mode="clip")),
         ("set_drops", lambda x: x.at[:, 5].set(1.0)),
         ("set_row_drops", lambda x: x.at[0, 5].set(1.0)),
+        ("set_several_drops", lambda x: x.at[:, np.int32([0, 2, 5])].set(1.0)),
+        ("add_several_drops", lambda x: x.at[0, np.int32([0, 2, -1, 9])].add(1.0)),
+        ("take_several_fills", lambda x: jnp.take(x, np.array([0, 2, -1, 9]), axis=1)),
         ("set_clips", lambda x: x.at[:, 5].set(1.0, mode="clip")),
     ]
 ]

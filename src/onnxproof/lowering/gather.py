@@ -104,7 +104,9 @@ def gather(
         return ctx.expand(_fill(ctx, fill_value), out.shape)
     # A slice of an array with symbolic sizes: JAX has checked its bounds.
     trust = name == "PROMISE_IN_BOUNDS" and unique_indices and indices_are_sorted
-    reader = _Reader(ctx, form, check=name == "FILL_OR_DROP", trust=trust, guarded=name != "CLIP")
+    reader = _Reader(
+        ctx, form, check=name == "FILL_OR_DROP", trust=trust, guarded=name == "PROMISE_IN_BOUNDS"
+    )
     result, ok = reader.read(x, indices)
     if ok is None:
         return result

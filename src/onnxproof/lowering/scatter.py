@@ -261,9 +261,7 @@ class _Writer:
             order = [*keyed, *(d for d in order if d not in keyed)]
             lead = len(keyed)
         x = self.ctx.transpose(x, order)
-        found = into_range(
-            self.ctx, indices, form.axes, check=self.check, wide=True, column=True, guarded=self.check
-        )
+        found = into_range(self.ctx, indices, form.axes, check=self.check, wide=True, column=True)
         index, update = self._tuples(found.value, update, order[:lead], order[lead:])
         if found.ok is not None:
             index, update = self._only(found.ok, index, update)
@@ -351,9 +349,7 @@ class _Writer:
         ctx, form = self.ctx, self.form
         size = form.window[axis]
         source = without_last(ctx, indices) if inner else indices
-        found: Starts = into_range(
-            ctx, source, form.axes, check=self.check, wide=not inner and size != 1, guarded=self.check
-        )
+        found: Starts = into_range(ctx, source, form.axes, check=self.check, wide=not inner and size != 1)
         index = found.value
         if not inner and size != 1:
             index = ctx.op("Add", index, ctx.reshape(count_along(ctx, size, 0, 1), (size,)))
