@@ -486,7 +486,8 @@ class Ctx:
         if self.shape(value) == shape:
             return value
         known = self.shape(value)
-        if 0 in shape and known != ():  # ONNX Runtime loses an Expand to nothing between a Reshape and another
+        # ONNX Runtime loses an Expand to nothing between a Reshape and another.
+        if 0 in shape and known != ():
             return self.expand(self.const(0, self.dtype(value)), shape)
         target = list(shape)
         if known is not None:  # 1 keeps the size of the operand, so that it needs no computing
