@@ -140,7 +140,10 @@ def test_commands(bundle: Path, tmp_path: Path) -> None:
     payload = json.loads((tmp_path / "bundle.sig").read_text())["dsseEnvelope"]["payload"]
     names = [r["name"] for r in json.loads(base64.b64decode(payload))["predicate"]["resources"]]
     assert sorted(names) == sorted(p.relative_to(bundle).as_posix() for p in bundle.rglob("*") if p.is_file())
-    assert run(application(), ["sign", str(bundle), "--key", str(private), "-o", str(bundle / "x")]).exit_code == 1
+    assert (
+        run(application(), ["sign", str(bundle), "--key", str(private), "-o", str(bundle / "x")]).exit_code
+        == 1
+    )
     assert run(application(), ["verify", str(bundle), "--key", str(tmp_path / "none")]).exit_code == 1
     flip(bundle / "model.onnx")
     refused = run(application(), ["verify", str(bundle), "--key", str(public)])

@@ -9,7 +9,9 @@ _HEAD = jax.random.normal(jax.random.key(1), (8, 10)) / 3
 
 def classifier(image: jax.Array) -> jax.Array:
     """(B, 32, 32, 3) to probabilities (B, 10)."""
-    x = jax.lax.conv_general_dilated(image, _KERNEL, (4, 4), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    x = jax.lax.conv_general_dilated(
+        image, _KERNEL, (4, 4), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
     return jax.nn.softmax(jax.nn.relu(x).mean((1, 2)) @ _HEAD)
 
 
