@@ -129,6 +129,17 @@ CASES = [
         [f32(3, 4)],
         ops=["Sqrt", "!Pow"],
     ),
+    Case(
+        "tanh_under_roots_and_logarithms",
+        lambda x: (
+            jnp.sqrt(1 - jnp.tanh(x) ** 2),
+            jnp.arctanh(jnp.tanh(x)),
+            jnp.arccos(jnp.tanh(x)),
+            jnp.log1p(-jnp.tanh(x)),
+            jnp.power(1 - jnp.tanh(x), 0.3),
+        ),
+        [np.asarray([0.0, 0.5, -2.0, 9.0, -9.1, 9.3, 9.5, 40.0, -40.0, np.inf, -np.inf, np.nan], np.float32)],
+    ),
     Case("one_minus_square", lambda x: jax.grad(lambda v: jnp.arctanh(v).sum())(x), [f32(9, scale=0.1)]),
     Case(
         "normalized_gates",

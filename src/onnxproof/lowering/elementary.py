@@ -62,7 +62,7 @@ def log2(ctx: Ctx, x: ir.Value) -> ir.Value:
 @lowers("log1p", accuracy=ANY)
 @formula
 def log1p(x: Num) -> Num:
-    return log1p_of(x)
+    return log1p_of(Num(x.ctx, precise(x.ctx, x.value)))
 
 
 def log1p_of(x: Num) -> Num:
@@ -111,12 +111,12 @@ def tan(ctx: Ctx, x: ir.Value) -> ir.Value:
 
 @lowers("asin")
 def asin(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Asin", x)
+    return ctx.op("Asin", precise(ctx, x))
 
 
 @lowers("acos")
 def acos(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Acos", x)
+    return ctx.op("Acos", precise(ctx, x))
 
 
 @lowers("atan")
@@ -153,9 +153,9 @@ def asinh(ctx: Ctx, x: ir.Value) -> ir.Value:
 
 @lowers("acosh")
 def acosh(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Acosh", x)
+    return ctx.op("Acosh", precise(ctx, x))
 
 
 @lowers("atanh")
 def atanh(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Atanh", x)
+    return ctx.op("Atanh", precise(ctx, x))

@@ -192,7 +192,7 @@ def rem(ctx: Ctx, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @lowers("sqrt", accuracy=ANY)
 def sqrt(ctx: Ctx, x: ir.Value) -> ir.Value:
-    return ctx.op("Sqrt", x)
+    return ctx.op("Sqrt", precise(ctx, x))
 
 
 @lowers("rsqrt", accuracy=ANY)

@@ -1,8 +1,8 @@
-"""Sigmoids under operators that see the relative error, or the order of small values.
+"""Sigmoids and Tanhs under operators that see the relative error, the order of small values, or what passes 1.
 
 The Sigmoid kernel of ONNX Runtime is exact to 1e-7 absolutely: it is 0 below about -16, where JAX is right
 down to -88. That is enough for gates, and twice as fast as the exact form; a logarithm, a division or an order
-asks for more.
+asks for more. The Tanh kernel gives up to 1.0000002, of which a root or a logarithm further on would make NaN.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ _TRANSPARENT = frozenset(
 
 
 def precise(ctx: Ctx, value: ir.Value, depth: int = 6) -> ir.Value:
-    """``value`` with a small relative error: its Sigmoids, if any, are spelled out."""
+    """``value`` with a small relative error: its Sigmoids, if any, are spelled out, its Tanhs kept within 1."""
     node = value.producer()
     if node is None or depth == 0:
         return value
-    if node.op_type == "Sigmoid" and node.inputs[0] is not None:
+    if node.op_type in ("Sigmoid", "Tanh") and node.inputs[0] is not None:
         # A ratio has the same Sigmoid above and below.
         exact = ctx.module.exact.get((id(ctx.nodes), value))
         if exact is None:
-            exact = ctx.nodes, exact_sigmoid(ctx, node.inputs[0])
+            made = (
+                exact_sigmoid(ctx, node.inputs[0]) if node.op_type == "Sigmoid" else _within_one(ctx, value)
+            )
+            exact = ctx.nodes, made
             ctx.module.exact[id(ctx.nodes), value] = exact
         return exact[1]
     if node.op_type not in _TRANSPARENT:
@@ -39,6 +42,10 @@ def precise(ctx: Ctx, value: ir.Value, depth: int = 6) -> ir.Value:
     attributes = {name: attr.value for name, attr in node.attributes.items()}
     shape = ctx.shape(value)
     return ctx.op(node.op_type, *inputs, dtype=ctx.dtype(value), shape=shape, **attributes)
+
+
+def _within_one(ctx: Ctx, value: ir.Value) -> ir.Value:
+    return ctx.op("Clip", value, ctx.like(-1, value), ctx.like(1, value))
 
 
 def exact_sigmoid(ctx: Ctx, x: ir.Value) -> ir.Value:
