@@ -210,15 +210,13 @@ def array_of(tensor: onnx.TensorProto, path: Path) -> Array:
         ConformanceError: it is not there, or shorter than the model says.
     """
     import onnx
-    from onnx.external_data_helper import load_external_data_for_tensor
 
     try:
         if tensor.data_location == tensor.EXTERNAL:
             whole = onnx.TensorProto()
             whole.CopyFrom(tensor)
-            load_external_data_for_tensor(whole, str(path.parent))
-            tensor = whole
-        array: Array = onnx.numpy_helper.to_array(tensor)
+            tensor = whole  # which now gets the data that is read
+        array: Array = onnx.numpy_helper.to_array(tensor, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as err:
         raise ConformanceError(
             f"the weight {tensor.name!r} of {str(path)!r} can't be read: {err}",
