@@ -20,7 +20,7 @@ help:
 	@echo "make test       run the tests            (ARGS=\"-k name -x\" for pytest)"
 	@echo "make conformance  the profiles of PyTorch in four steps; files go to conformance/"
 	@echo "make test-torch the profiles of PyTorch, in an environment of their own"
-	@echo "make test-extras  a Dask cluster, signatures, four runtimes, every JAX profile; files go to extras/"
+	@echo "make test-extras  a Dask cluster, signatures, four runtimes, JAX profiles; files go to extras/"
 	@echo "make test-web   ONNX Runtime Web in Node and in Chromium, and the proof page; files go to weblane/"
 	@echo "make test-wheel the wheel as users install it: ten commands, then tests; files go to wheellane/"
 	@echo "make test-min   the same with the oldest dependencies; make test-newest: with the newest"
@@ -73,7 +73,7 @@ conformance:
 
 # What only some users install (Dask, signing, two runtimes): an environment that rests on $(VENV).
 test-extras: setup
-	@$(BIN)/python scripts/extras_lane.py $(VENV) .venv-extras extras
+	@$(BIN)/python scripts/extras_lane.py $(VENV) .venv-extras extras $(ARGS)
 
 # Node and a browser, which it installs where they are missing and it may; an environment that rests on $(VENV).
 test-web: setup

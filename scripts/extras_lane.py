@@ -1,15 +1,17 @@
 """The lane of CI for what only some users install, in one environment that rests on the main one.
 
-Usage: ``python3 scripts/extras_lane.py MAIN VENV OUTPUT``. MAIN is the environment of ``make setup``; VENV sees its
-packages and gets those of the extras beside them.
+Usage: ``python3 scripts/extras_lane.py MAIN VENV OUTPUT [--all-profiles]``. MAIN is the environment of ``make
+setup``; VENV sees its packages and gets those of the extras beside them.
 
 1. Tests of the Dask executor, of signatures, of a proof on four runtimes, and of examples: an actor that is trained
    and plays, models of Keras and of safetensors; none is skipped.
-2. Every JAX profile that ships reaches ``executed``; OUTPUT holds the report and the bundles.
+2. JAX profiles that ship reach ``executed``, one of each architecture and several of each dtype; with
+   ``--all-profiles`` every one. OUTPUT holds the report and the bundles.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -30,6 +32,8 @@ TESTS = (
     "tests/examples_keras",
     "tests/examples_safetensors",
 )
+
+DTYPES = ("fp32", "fp16", "bf16", "fp64")
 
 
 def make(main: Path, folder: Path) -> Path:
@@ -62,9 +66,21 @@ def tests(python: Path, output: Path) -> str:
     return f"{ran} tests, none skipped"
 
 
+def chosen() -> list[str]:
+    """The profiles to run: the dtype goes round from architecture to architecture."""
+    if "--all-profiles" in sys.argv:
+        return ["jax"]
+    files = sorted((ROOT / "src/onnxproof/evidence/profiles").glob("*-jax.toml"))
+    return [
+        f"{file.stem.removesuffix('-jax')}-{dtype}-jax"
+        for file, dtype in zip(files, itertools.cycle(DTYPES), strict=False)
+    ]
+
+
 def profiles(python: Path, output: Path) -> str:
     report = output / "jax.json"
-    options = ["--profile", "jax", "--executor", "processes", "--output", str(report), "--force"]
+    options = [part for name in chosen() for part in ("--profile", name)]
+    options += ["--executor", "processes", "--output", str(report), "--force"]
     with open(output / "jax.txt", "w") as summary:
         done = subprocess.run(
             [str(python), "-m", "onnxproof", "conform", *options], cwd=ROOT, stdout=summary, check=False
