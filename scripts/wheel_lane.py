@@ -38,15 +38,17 @@ PARTS = """
 """.split()
 EPOCH = "1735689600"  # 2025-01-01, the date of every file in both archives
 TESTS = """
-    tests/test_api.py tests/test_bad_input.py tests/test_cli.py tests/test_complex.py tests/test_explain.py
-    tests/test_functions.py tests/test_random.py tests/evidence/test_plugin.py tests/evidence/test_records.py
-    tests/evidence/test_tampering.py tests/inspection
+    tests/test_api.py tests/test_cli.py tests/test_contracts.py tests/test_page.py tests/test_reentrant.py
+    tests/evidence/test_plugin.py tests/evidence/test_records.py tests/inspection
 """.split()
+# Not about the wheel: this one reads the folder src.
+LEFT_OUT = ["tests/test_page.py::test_assets_need_nothing_from_elsewhere"]
 # What older releases do otherwise.
 BEYOND = {
     "minimum": [
         "tests/test_api.py::test_versions[28-10]",  # ONNX Runtime 1.27 loads opsets up to 26
         "tests/evidence/test_records.py::test_schemas_are_current",  # pydantic 2.10 writes them in another order
+        "tests/test_page.py::test_page_is_written",  # the evaluator of onnx 1.20 loses the third output of LSTM
     ]
 }
 NEEDED = ("onnxproof/py.typed", "onnxproof/targets/ort_cpu.json", "onnxproof/page/assets/index.html")
@@ -187,7 +189,7 @@ def tests(python: Path, work: Path, output: Path, versions: str) -> str:
     if place.resolve().parent.parent.parent != python.parent.parent.resolve():
         sys.exit(f"onnxproof was imported from {place}, which is not the environment")
     junit = output / "tests.xml"
-    left_out = [f"--deselect={name}" for name in BEYOND.get(versions, [])]
+    left_out = [f"--deselect={name}" for name in [*LEFT_OUT, *BEYOND.get(versions, [])]]
     command = (python, "-m", "pytest", "-n", "2", *TESTS, *left_out, f"--junitxml={junit}")
     run(*command, cwd=work, log=output / "tests.txt")
     suite = next(ElementTree.parse(junit).getroot().iter("testsuite"))
