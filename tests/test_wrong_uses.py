@@ -347,14 +347,19 @@ INTERRUPTS = {  # arguments, what shows that it is under way, files that are who
 def test_interrupted(folder: Path, args: list[str], sign: str, stay: set[str], number: int) -> None:
     loop_for_ever(folder)
     before = files(folder)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "onnxproof", *args],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    # What a shell starts in the background ignores SIGINT, and so does what that starts.
+    inherited = signal.signal(number, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "onnxproof", *args],
+            cwd=folder,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(number, inherited)
     deadline = time.monotonic() + 60
     while not list(folder.glob(sign)) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
