@@ -65,6 +65,7 @@ CASES = [
     ),
     Case("unroll_loop_within", _loop_within, [f32(2, 4)], also=[[-f32(2, 4)]], ops=("!Scan",)),
     Case("unroll_read_elsewhere", _read_elsewhere, [f32(2, 4)], ops=("!Scan",)),
+    Case("unroll_weight_is_a_result", lambda x: (_layers(x)[0], _W), [f32(2, 4)], ops=("!Scan",)),
     Case("unroll_gradient", _gradient, [f32(2, 4)]),
     Case("unroll_mapped", jax.vmap(lambda x: _layers(x)[0]), [f32(5, 2, 4)], ops=("!Scan",)),
     Case("unroll_time_is_kept", _over_time, [f32(6, 4)], ops=("Scan",)),

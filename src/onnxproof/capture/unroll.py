@@ -40,8 +40,10 @@ class _Unroller:
         self.always = always
         self.params = dict(program.params)
         self.uses: Counter[Var] = Counter()
+        self.uses.update(a for a in program.outputs if isinstance(a, Var))
         for eqn in program.walk():
-            self.uses.update(a for a in eqn.inputs if isinstance(a, Var))
+            read = [*eqn.inputs, *(a for body in eqn.bodies() for a in body.outputs)]
+            self.uses.update(a for a in read if isinstance(a, Var))
 
     def run(self, program: Program) -> Program:
         unrolled = self.program(program)
