@@ -13,36 +13,26 @@ import os
 import subprocess
 import sys
 import time
-import tomllib
-import venv
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-ROOT = Path(__file__).resolve().parent.parent
+import environments
+from environments import ROOT
+
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 NOT_FETCHED = ("canonical", "prev", "next", "alternate")
 
 
 def make(main: Path, folder: Path) -> Path:
-    """An environment in ``folder`` over that of ``main``, with the packages of the extra; its interpreter."""
+    """An environment over that of ``main`` with the packages of the extra, kept when it works; its interpreter."""
     python = folder / "bin" / "python"
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    known = (
-        subprocess.run([python, "-c", "import mkdocs, material, mkdocstrings"], check=False)
-        if python.exists()
-        else None
-    )
-    if known is not None and known.returncode == 0:
-        return python
-    venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)
-    (packages,) = main.glob("lib/python*/site-packages")
-    (own,) = folder.glob("lib/python*/site-packages")
-    (own / "main.pth").write_text(f"import site; site.addsitedir({str(packages.resolve())!r})\n")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *listed["docs"]], check=True)
-    return python
+    if python.exists():
+        known = subprocess.run([python, "-c", "import mkdocs, material, mkdocstrings"], check=False)
+        if known.returncode == 0:
+            return python
+    return environments.over(main, folder, "docs")
 
 
 class Page(HTMLParser):

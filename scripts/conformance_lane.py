@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
-import venv
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import environments
+from environments import PIP, ROOT
+
 TAG = f"{sys.version_info.major}{sys.version_info.minor}"
 CORE = ("jinja2", "ml_dtypes", "numpy", "pydantic", "rich", "typer")
 ABSENT = ("jax", "onnx", "onnxruntime", "onnxscript", "torch")
@@ -40,19 +39,16 @@ def pins() -> dict[str, str]:
 
 class Lane:
     def __init__(self, folder: Path, output: Path) -> None:
-        self.python = str(folder / "bin" / "python")
+        self.python = environments.create(folder)
         self.output = output
         self.pins = pins()
-        venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)
 
     def install(self, *names: str) -> None:
         wanted = [self.pins.get(name.lower(), name) for name in names]
-        self.run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+        self.run(*PIP, *wanted)
 
     def run(self, *arguments: str, expect: int = 0) -> None:
-        done = subprocess.run([self.python, *arguments], cwd=ROOT, check=False)
-        if done.returncode != expect:
-            sys.exit(f"{' '.join(arguments[:3])} ended with {done.returncode}, not {expect}")
+        environments.run(self.python, *arguments, expect=expect)
 
     def script(self, expect: int) -> None:
         report = str(self.output / "conformance.json")
@@ -61,7 +57,7 @@ class Lane:
     def core(self) -> None:
         """Steps 1 and 2."""
         self.install(*CORE, "hatchling", "editables")
-        self.run("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "-e", ".")
+        self.run(*PIP, "--no-deps", "--no-build-isolation", "-e", ".")
         self.run(
             "-c",
             "import importlib.util, onnxproof, onnxproof.evidence\n"
@@ -79,13 +75,8 @@ class Lane:
         if set(levels.values()) != {"executed"} or len(levels) != 2:
             sys.exit(f"the profiles reached {levels}")
         self.install(*TESTS)
-        junit = self.output / "tests.xml"
-        self.run("-m", "pytest", "tests/evidence_torch", f"--junitxml={junit}")
-        suite = next(ElementTree.parse(junit).getroot().iter("testsuite"))
-        ran, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
-        if skipped or not ran:
-            sys.exit(f"{skipped} of {ran} tests were skipped")
-        print(f"conformance: {levels}, {ran} tests, none skipped")
+        said = environments.tests(self.python, self.output / "tests.xml", "tests/evidence_torch")
+        print(f"conformance: {levels}, {said}")
 
 
 def main() -> None:

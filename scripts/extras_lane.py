@@ -17,12 +17,11 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
-import venv
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import environments
+from environments import ROOT
+
 EXTRAS = ("dask", "sign", "openvino", "tract", "rl", "keras", "safetensors")
 TESTS = (
     "tests/evidence_dask",
@@ -36,34 +35,8 @@ TESTS = (
 DTYPES = ("fp32", "fp16", "bf16", "fp64")
 
 
-def make(main: Path, folder: Path) -> Path:
-    """An environment in ``folder`` over that of ``main``, with the packages of the extras; its interpreter."""
-    python = folder / "bin" / "python"
-    venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)
-    (packages,) = main.glob("lib/python*/site-packages")
-    (own,) = folder.glob("lib/python*/site-packages")
-    # A plain path would leave out the .pth files of the main environment, and with them this package.
-    (own / "main.pth").write_text(f"import site; site.addsitedir({str(packages.resolve())!r})\n")
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    wanted = [requirement for extra in EXTRAS for requirement in listed[extra]]
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
-    return python
-
-
-def run(python: Path, *arguments: str) -> None:
-    done = subprocess.run([str(python), *arguments], cwd=ROOT, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(arguments[:3])} ended with {done.returncode}")
-
-
 def tests(python: Path, output: Path) -> str:
-    junit = output / "tests.xml"
-    run(python, "-m", "pytest", "-n", "2", *TESTS, f"--junitxml={junit}")
-    suite = next(ElementTree.parse(junit).getroot().iter("testsuite"))
-    ran, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
-    if skipped or not ran:
-        sys.exit(f"{skipped} of {ran} tests were skipped")
-    return f"{ran} tests, none skipped"
+    return environments.tests(python, output / "tests.xml", "-n", "2", *TESTS)
 
 
 def chosen() -> list[str]:
@@ -98,7 +71,7 @@ def main() -> None:
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     before = time.monotonic()
-    python = make(base, folder)
+    python = environments.over(base, folder, *EXTRAS)
     for name, step in (("tests", tests), ("profiles", profiles)):
         started = time.monotonic()
         print(f"extras: {name}: {step(python, output)}, {time.monotonic() - started:.0f} s", flush=True)

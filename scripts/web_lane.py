@@ -15,12 +15,11 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
-import venv
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import environments
+from environments import ROOT
+
 TESTS = ("tests/web", "tests/web_page")
 PROGRAMS = {"node": "nodejs", "npm": "npm", "chromium": "chromium"}  # Debian's package of each
 
@@ -45,36 +44,6 @@ def packages() -> str:
     return "npm packages"
 
 
-def make(main: Path, folder: Path) -> Path:
-    """An environment in ``folder`` over that of ``main``, with the packages of the extra; its interpreter."""
-    python = folder / "bin" / "python"
-    venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)
-    (shared,) = main.glob("lib/python*/site-packages")
-    (own,) = folder.glob("lib/python*/site-packages")
-    # A plain path would leave out the .pth files of the main environment, and with them this package.
-    (own / "main.pth").write_text(f"import site; site.addsitedir({str(shared.resolve())!r})\n")
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *listed["web"])
-    return python
-
-
-def run(python: Path, *arguments: str) -> None:
-    done = subprocess.run([str(python), *arguments], cwd=ROOT, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(arguments[:3])} ended with {done.returncode}")
-
-
-def tests(python: Path, output: Path, arguments: list[str]) -> str:
-    junit = output / "tests.xml"
-    folders = [folder for folder in TESTS if (ROOT / folder).is_dir()]
-    run(python, "-m", "pytest", "-n", "2", *folders, f"--junitxml={junit}", *arguments)
-    suite = next(ElementTree.parse(junit).getroot().iter("testsuite"))
-    ran, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
-    if skipped or not ran:
-        sys.exit(f"{skipped} of {ran} tests were skipped")
-    return f"{ran} tests, none skipped"
-
-
 def main() -> None:
     base, folder, output = (Path(argument) for argument in sys.argv[1:4])
     shutil.rmtree(output, ignore_errors=True)
@@ -82,8 +51,9 @@ def main() -> None:
     before = time.monotonic()
     print(f"web: programs: {programs()}", flush=True)
     print(f"web: {packages()}, {time.monotonic() - before:.0f} s", flush=True)
-    python = make(base, folder)
-    print(f"web: tests: {tests(python, output, sys.argv[4:])}", flush=True)
+    python = environments.over(base, folder, "web")
+    said = environments.tests(python, output / "tests.xml", "-n", "2", *TESTS, *sys.argv[4:])
+    print(f"web: tests: {said}", flush=True)
     print(f"web: {time.monotonic() - before:.0f} s; files are in {output}")
 
 

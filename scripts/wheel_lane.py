@@ -24,13 +24,13 @@ import sys
 import tarfile
 import tempfile
 import time
-import venv
-import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import environments
+from environments import PIP, ROOT
+
 TAG = f"{sys.version_info.major}{sys.version_info.minor}"
 PARTS = """
     src tests docs examples benchmarks scripts schemas requirements web README.md CHANGELOG.md CONTRIBUTING.md
@@ -103,13 +103,8 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
-def environment(folder: Path) -> Path:
-    venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)
-    return folder / "bin" / "python"
-
-
 def install(python: Path, *wanted: str | Path) -> None:
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted, cwd=python.parent)
+    run(python, *PIP, *wanted, cwd=python.parent)
 
 
 def copied(into: Path, origin: Path = ROOT) -> Path:
@@ -134,7 +129,7 @@ def built(python: Path, tree: Path, output: Path, *kinds: str) -> dict[str, str]
 
 def packages(scratch: Path, output: Path) -> str:
     """Step 1."""
-    python = environment(scratch / "builder")
+    python = environments.create(scratch / "builder")
     install(python, "build", "hatchling")
     first = built(python, copied(scratch / "one"), output / "dist")
     other = copied(scratch / "elsewhere" / "two", scratch / "one")
@@ -192,10 +187,10 @@ def tests(python: Path, work: Path, output: Path, versions: str) -> str:
     left_out = [f"--deselect={name}" for name in [*LEFT_OUT, *BEYOND.get(versions, [])]]
     command = (python, "-m", "pytest", "-n", "2", *TESTS, *left_out, f"--junitxml={junit}")
     run(*command, cwd=work, log=output / "tests.txt")
-    suite = next(ElementTree.parse(junit).getroot().iter("testsuite"))
-    if not int(suite.attrib["tests"]):
+    ran, skipped = environments.counts(junit)
+    if not ran:
         sys.exit("no test ran")
-    return f"{suite.attrib['tests']} tests against the installed wheel, {suite.attrib['skipped']} skipped"
+    return f"{ran} tests against the installed wheel, {skipped} skipped"
 
 
 def installed(python: Path, wheel: Path, versions: str) -> str:
@@ -233,7 +228,7 @@ def main() -> None:
         scratch = Path(folder)
         said(packages, scratch, output)
         (wheel,) = (output / "dist").glob("*.whl")
-        python, user = environment(scratch / "user"), scratch / "work"
+        python, user = environments.create(scratch / "user"), scratch / "work"
         user.mkdir()
         started = spent()
         said(installed, python, wheel, given.versions)

@@ -15,6 +15,9 @@ LANES = {
     "evidence_runtimes": "tract",
     "web": "playwright",
     "web_page": "playwright",
+    "examples_rl": "gymnasium",
+    "examples_keras": "keras",
+    "examples_safetensors": "safetensors",
 }
 collect_ignore = [folder for folder, package in LANES.items() if not importlib.util.find_spec(package)]
 # Plugins are tested by pytest's own means.
