@@ -32,6 +32,7 @@ class Weight:
 
     Args:
         steps: what makes it of its one source; None where a file can't say that.
+        source_shape: the shape of that source, None where it is not derived.
         constant: it is a number of the program without a path, which no checkpoint holds.
     """
 
@@ -39,6 +40,7 @@ class Weight:
     sources: tuple[str, ...]
     aliases: tuple[str, ...]
     steps: tuple[tuple[Any, ...], ...] | None
+    source_shape: tuple[int, ...] | None
     derived: bool
     constant: bool
 
@@ -108,7 +110,10 @@ def weights_of(model: onnx.ModelProto) -> list[Weight]:
         about = {**said.get(tensor.name, {}), **metadata_of(tensor)}
         recipe = json.loads(about[DERIVED]) if DERIVED in about else None
         derived = recipe is not None or PASSES in about
-        steps = None if derived and recipe is None else (recipe or {"steps": []})["steps"]
+        # Without the shape of what it comes from the steps would fit arrays that mean something else.
+        told = not derived or (recipe is not None and "shape" in recipe)
+        steps = (recipe or {"steps": []})["steps"] if told else None
+        shape = tuple(recipe["shape"]) if told and recipe is not None else None
         sources = tuple(recipe["from"]) if recipe is not None else (tensor.name,)
         found.append(
             Weight(
@@ -116,6 +121,7 @@ def weights_of(model: onnx.ModelProto) -> list[Weight]:
                 sources,
                 tuple(about.get(ALIASES, "").split()),
                 None if steps is None else tuple(tuple(step) for step in steps),
+                shape,
                 derived,
                 all(map(_CONSTANT.fullmatch, sources)),
             )
@@ -248,12 +254,18 @@ def _new_tensors(
         problems.add(
             "one array in the model and several in the checkpoint", [f"{name} and {a}" for a in tied]
         )
+        shape = weight.tensor.shape if weight.source_shape is None else weight.source_shape
+        if (array.dtype.name, array.shape) != (weight.tensor.dtype, shape):
+            want, got = (
+                f"{d}{list(s)}" for d, s in ((weight.tensor.dtype, shape), (array.dtype, array.shape))
+            )
+            problems.add(
+                "of another shape or dtype", [f"{weight.sources[0]} is {want}, the checkpoint gives {got}"]
+            )
+            continue
         made = _made(array, weight.steps)
-        want = (weight.tensor.dtype, weight.tensor.shape)
-        if made is None or (made.dtype.name, made.shape) != want:
-            got = "that can't be rearranged" if made is None else f"{made.dtype.name}{list(made.shape)}"
-            text = f"{name} is {want[0]}{list(want[1])}, the checkpoint gives {got}"
-            problems.add("of another shape or dtype", [text])
+        if made is None or made.shape != weight.tensor.shape:
+            problems.add("of which the file tells wrongly what became of it", [weight.sources[0]])
             continue
         new[name] = made
     return new, list(missing)

@@ -18,9 +18,8 @@ from onnxproof.lowering.emit import constant_name, ir_shape, ir_type
 Array = np.ndarray[Any, Any]
 SMALL = 4096  # bytes that a derived constant may always have
 EAGER = 1 << 20  # bytes up to which arithmetic on weights is done at once
-DERIVED = (
-    "onnxproof.derived"  # metadata: the weights that a tensor comes from, and the steps that make it of one
-)
+# Metadata: the weights that a tensor comes from, and the shape of the one and the steps that make the tensor of it.
+DERIVED = "onnxproof.derived"
 # ["reshape", shape], ["transpose", order], ["slice", starts, ends, axes, strides]: what NumPy does by these names.
 Steps = Sequence[Sequence[Any]]
 
@@ -148,8 +147,12 @@ def _recipe(weights: Sequence[ir.Value], steps: Steps | None) -> str:
     before = [json.loads(w.metadata_props.get(DERIVED, '{"from": [], "steps": []}')) for w in weights]
     names = [name for w, said in zip(weights, before, strict=True) for name in said["from"] or [str(w.name)]]
     known = steps is not None and len(weights) == 1 and before[0]["steps"] is not None
-    whole = [*before[0]["steps"], *(steps or ())] if known else None
-    return json.dumps({"from": list(dict.fromkeys(names)), "steps": whole})
+    if not known:
+        return json.dumps({"from": list(dict.fromkeys(names)), "steps": None})
+    assert weights[0].const_value is not None
+    # A reader needs the shape: other shapes would fit a reshape or a slice just as well, and mean something else.
+    shape = before[0].get("shape", [int(d) for d in weights[0].const_value.shape.numpy()])
+    return json.dumps({"from": names, "shape": shape, "steps": [*before[0]["steps"], *(steps or ())]})
 
 
 def note(item: ir.Value | ir.Node, pass_name: str) -> None:

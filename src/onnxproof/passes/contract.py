@@ -61,6 +61,12 @@ class _Affine:
     sources: list[ir.Value] = field(default_factory=list)
 
     @property
+    def added(self) -> ir.Value | None:
+        """The constant, where adding it is all that there is to do."""
+        one = len(self.sources) == 1 and [n.op_type for n in self.nodes if n.op_type != "Reshape"] == ["Add"]
+        return self.sources[0] if one else None
+
+    @property
     def scales(self) -> bool:
         return any(node.op_type in ("Mul", "Div") for node in self.nodes) or bool(np.any(self.scale != 1))
 
@@ -171,7 +177,9 @@ class _Contractor:
             kernel = self.scaled(kernel, _kernel_scale(node.op_type, found.scale, kernel, groups))
         inputs = [node.inputs[0], kernel]
         if bias is not None or found.shifts:
-            inputs.append(self.vector(shift, kernel, [*([] if bias is None else [bias]), *found.sources]))
+            before = [] if bias is None else [bias]
+            added = None if bias is not None else found.added
+            inputs.append(self.vector(shift, kernel, [*before, *found.sources], added))
         new = insert_like(node, node.op_type, inputs, [shape])
         self.finish(new, node, found.nodes)
 
@@ -189,7 +197,7 @@ class _Contractor:
             return  # one Add is what would be left
         if found.scales:
             matrix = self.scaled(matrix, found.scale)
-        bias = self.vector(found.shift, matrix, found.sources) if found.shifts else None
+        bias = self.vector(found.shift, matrix, found.sources, found.added) if found.shifts else None
         if bias is not None and len(out) == 2 and len(dims_of(x) or ()) == 2:
             new = insert_like(node, "Gemm", [x, matrix, bias], [out], {})
         else:
@@ -273,17 +281,19 @@ class _Contractor:
                 self._scaled[key] = self.constants.literal(read())
         return self._scaled[key]
 
-    def vector(self, values: Array, like: ir.Value, sources: list[ir.Value]) -> ir.Value:
-        """A bias, rounded to the dtype of ``like`` once; an untouched constant stays what it was."""
+    def vector(
+        self, values: Array, like: ir.Value, sources: list[ir.Value], added: ir.Value | None
+    ) -> ir.Value:
+        """A bias, rounded to the dtype of ``like`` once; ``added``, which is all of it, stays what it was."""
         array = values.astype(like.dtype.numpy())  # type: ignore[union-attr]
-        for source in sources:
-            if self.constants.shape(source) == array.shape and np.array_equal(
-                self.constants.array(source), array
-            ):
-                return source
+        steps = None
+        if added is not None and math.prod(self.constants.shape(added)) == array.size:
+            if self.constants.shape(added) == array.shape:
+                return added
+            steps = [["reshape", list(array.shape)]]
         if not any(map(self.constants.is_weight, sources)):
             return self.constants.literal(array)
-        return self.constants.derive(sources, lambda: array, array.shape, array.dtype, "bias")
+        return self.constants.derive(sources, lambda: array, array.shape, array.dtype, "bias", steps)
 
     def finish(self, new: ir.Node, node: ir.Node, chain: list[ir.Node]) -> None:
         """Put ``new`` in the place of ``node`` and the chain after it."""
