@@ -276,7 +276,7 @@ def test_nothing_is_wrong() -> None:
 
 
 def test_file_that_was_changed() -> None:
-    """A perturbed weight shows at the operator that reads it."""
+    """A perturbed weight shows at the operator that reads it, and is the file's fault: an export made now is right."""
 
     def fn(x: Any) -> Any:
         return jnp.sin(jnp.tanh(x) @ W)
@@ -287,6 +287,27 @@ def test_file_that_was_changed() -> None:
     array[2, 3] += 0.1
     weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
     finding = explain(fn, [("B", 6)], [f32(3, 6)], model)
+    assert finding.fault == "file"
+    assert f"not those of the callable: {weight.name}" in finding.explanation
+    assert finding.point is not None
+    assert finding.point.primitive == "dot_general"
+
+
+def flattened(x: Any) -> Any:
+    """Channels last, flattened: the file flattens channels first, with the rows of the matrix in that order."""
+    x = lax.conv_general_dilated(
+        x, f32(3, 3, 2, 4), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    return jax.nn.relu(x).reshape(x.shape[0], -1) @ f32(64, 5)
+
+
+def test_values_that_the_file_holds_in_another_order() -> None:
+    """Layouts are no fault, and do not hide one."""
+    x = f32(3, 4, 4, 2)
+    finding = explain(flattened, [("B", 4, 4, 2)], [x])
+    assert (finding.fault, finding.point) == ("none", None), describe(finding)
+    with faulty("dot_general", scale):
+        finding = explain(flattened, [("B", 4, 4, 2)], [x])
     assert finding.fault == "exporter"
     assert finding.point is not None
     assert finding.point.primitive == "dot_general"

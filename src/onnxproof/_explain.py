@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -61,16 +62,56 @@ def explain(
         drop_effects=("debug", "checks"),
         context=PassContext(opset, "ort-cpu"),
     )
-    proto = _whole(model) if model is not None else ir.to_proto(built.model)
     flat = JaxReference(fn, input_params, double=enable_double_precision).flat(args)
-    feed = {v.name: a for v, a in zip(proto.graph.input, flat, strict=True)}
     level = whole(built.program, [_joined(a, v) for a, v in zip(flat, built.program.inputs, strict=True)])
+    if model is None:
+        return _search(built, level, ir.to_proto(built.model), flat, rtol, atol)
+    found = _search(built, level, _whole(model), flat, rtol, atol)
+    if found.fault != "exporter":
+        return found
+    now = ir.to_proto(built.model)
+    if _search(built, level, now, flat, rtol, atol).fault == "exporter":
+        return found
+    return replace(found, fault="file", explanation=_stale(found, now, opset))
+
+
+def _search(
+    built: Built,
+    level: Level,
+    proto: onnx.ModelProto,
+    flat: Sequence[Array],
+    rtol: float | None,
+    atol: float | None,
+) -> Finding:
+    """The first fault of one graph of the program."""
+    feed = {v.name: a for v, a in zip(proto.graph.input, flat, strict=True)}
     points = _points(built, level, computed(proto.graph))
     found = {p.name for p in points}
     for atom, output in zip(built.program.outputs, proto.graph.output, strict=True):
         if output.name not in found and isinstance(atom, Var):
             points.append(Point(output.name, "output", "", level.values[atom], None))
     return localize(proto, feed, points, rtol, atol)
+
+
+def _stale(found: Finding, now: onnx.ModelProto, opset: int) -> str:
+    """What is wrong with a file where an export made now is right: its weights, or its operators."""
+    assert found.point is not None
+    part = found.model.graph.initializer if found.model is not None else ()
+    held, true = ({t.name: t for t in tensors} for tensors in (part, now.graph.initializer))
+    changed = [n for n, t in held.items() if n in true and not _same(t, true[n])]
+    why = (
+        f"weights are not those of the callable: {', '.join(changed)}" if changed else "its operators differ"
+    )
+    return (
+        f"this part of the file does not compute what {found.point.primitive} computes, and an export made now at"
+        f" opset {opset} does: {why}. The file was changed, is of another state of the callable, or was written"
+        " with other options; export it anew"
+    )
+
+
+def _same(a: onnx.TensorProto, b: onnx.TensorProto) -> bool:
+    first, second = (onnx.numpy_helper.to_array(t) for t in (a, b))
+    return (first.dtype, first.shape) == (second.dtype, second.shape) and first.tobytes() == second.tobytes()
 
 
 def _whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:

@@ -56,12 +56,12 @@ def test_nothing_wrong() -> None:
     assert "every value agrees" in done.output
 
 
-def test_fault_of_the_exporter(spoiled: Path, tmp_path: Path) -> None:
+def test_fault_of_the_file(spoiled: Path, tmp_path: Path) -> None:
     part = tmp_path / "part"
     done = command(f"{HERE}:chain", "-i", "x=B,4", "--model", spoiled, "-o", part, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert (found["fault"], found["primitive"]) == ("exporter", "tanh")
+    assert (found["fault"], found["primitive"]) == ("file", "tanh")
     assert found["source"].startswith("tests/evidence/test_explain_command.py:")
     model = onnx.load(part / "model.onnx")
     assert [n.op_type for n in model.graph.node] == ["Softsign"]
@@ -79,7 +79,7 @@ def test_fault_of_the_exporter(spoiled: Path, tmp_path: Path) -> None:
 def test_inputs_of_a_bundle(made: Path) -> None:
     done = command(f"{HERE}:affine", "-i", "x=B,4", "--bundle", made / "wrong")
     assert done.exit_code == 0, done.output
-    assert "fault: exporter" in done.output
+    assert "fault: file" in done.output
     assert "computed by dot_general" in done.output
     other = command(f"{HERE}:affine", "-i", "x=B,4", "--bundle", made / "good", "--case", "no")
     assert other.exit_code == 2
@@ -109,7 +109,7 @@ def test_keywords_of_a_bundle(tmp_path: Path) -> None:
     done = command(f"{HERE}:weighed", *given, *told)
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert (found["fault"], found["primitive"]) == ("exporter", "tanh")
+    assert (found["fault"], found["primitive"]) == ("file", "tanh")
     fewer = command(f"{HERE}:weighed", *given[:-2], *told)
     assert fewer.exit_code != 0
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import onnx
 
 Array = np.ndarray[Any, Any]
-Fault = Literal["exporter", "runtime", "reference", "none"]
+Fault = Literal["exporter", "file", "runtime", "reference", "none"]
 MAX_PASSES = 10_000  # through one body
 _NEARER = 0.5  # at most this part of the program's error: the difference is the program's own rounding
 _GROWN = 10.0  # a loop whose passes are right may be off by this many times the program's error
@@ -85,9 +85,10 @@ class Pass:
 class Finding:
     """What was found, with a part of the graph that still shows it.
 
-    ``fault`` is ``exporter`` (the graph says something else than the program), ``runtime`` (the graph is right and
-    the runtime is not), ``reference`` (the runtime is nearer to float64 than the program) or ``none``. ``inside``
-    names the passes that the point is in, outer ones first.
+    ``fault`` is ``exporter`` (the graph says something else than the program), ``file`` (so does the one that was
+    given, but an export made now is right), ``runtime`` (the graph is right and the runtime is not), ``reference`` (the
+    runtime is nearer to float64 than the program) or ``none``. ``inside`` names the passes that the point is in, outer
+    ones first.
     """
 
     fault: Fault

@@ -171,9 +171,12 @@ class _Arranger:
             return
         if len(self.constants.shape(matrix)) != 2:
             return
+        # A new node: the value of the old one is the program's, and this one holds it in another order.
+        new = insert_like(node, "Reshape", [_operand(before), node.inputs[1]], [flat])
+        user.replace_input_with(0, new.outputs[0])
         user.replace_input_with(1, self.reordered(matrix, sizes, tuple(i - 1 for i in inverse(perm)[1:])))
-        node.replace_input_with(0, _operand(before))
-        self.touch(node)
+        self.graph.remove(node, safe=True)
+        self.touch(new)
 
     def reordered(self, matrix: ir.Value, sizes: Sequence[int], order: Perm) -> ir.Value:
         """The matrix, its rows as they stand when the axes that they number are permuted."""
