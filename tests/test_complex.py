@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import pytest
+from jax.scipy.fft import dct, dctn, idct
 
 from onnxproof import allclose, onnx_function, to_onnx
 from tests.cases.complex import c64
@@ -77,3 +83,25 @@ def test_chains_of_arithmetic_stay_in_parts() -> None:
     found = [n.op_type for n in to_onnx(lambda z: jnp.exp(z * z) * z - z, [SPEC]).graph.node]
     assert found.count("Concat") == 1
     assert found.count("Gather") == 2
+
+
+SQUARE, REAL = jax.ShapeDtypeStruct((4, 16), np.complex64), (4, 16)
+# Operators of what is written by hand; a quotient has 16 of arithmetic, 28 for infinities and 0, 7 for its parts.
+BUDGETS: dict[str, tuple[Callable[..., Any], list[Any], int]] = {
+    "product with a constant": (lambda z: z * (1 + 2j), [SQUARE], 1),
+    "quotient by a constant": (lambda z: z / (1 + 2j), [SQUARE], 1),
+    "quotient by a real constant": (lambda z: z / 3, [SQUARE], 1),
+    "quotient by reals": (lambda z, x: z / x, [SQUARE, REAL], 10),
+    "reciprocal": (lambda z: 1 / z, [SQUARE], 25),
+    "quotient": (lambda z, w: z / w, [SQUARE, SQUARE], 51),
+    "dct": (dct, [REAL], 12),
+    "idct": (idct, [REAL], 45),
+    "dctn": (dctn, [REAL], 41),
+}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_node_budgets(name: str) -> None:
+    fn, specs, most = BUDGETS[name]
+    found = Counter(n.op_type for n in to_onnx(fn, specs).graph.node)
+    assert found.total() <= most, dict(found)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.signal as signal
 import numpy as np
+from jax.scipy.fft import dct, dctn, idct, idctn
 
 from tests.cases.case import Case, f32
 from tests.cases.complex import c64
@@ -53,5 +54,9 @@ CASES = [
     Case("stft", lambda x: signal.stft(x, nperseg=32)[2], [f32(2, 128)], spec=[("b", 128)]),
     Case("istft", lambda z: signal.istft(z, nperseg=32)[1], [c64(2, 17, 9)], atol=1e-5),
     Case("fftconvolve", lambda x, y: signal.fftconvolve(x, y), [f32(64), f32(9)], atol=1e-5),
+    Case("cosine", lambda x: (dct(x), dct(x, axis=0, norm="ortho"), dct(x, n=6), dctn(x)), [f32(5, 8)], atol=1e-5,
+         ops=["!Where", "!Cos"]),
+    Case("cosine_back", lambda x: (idct(x), idct(x, axis=0, norm="ortho"), idctn(x)), [f32(5, 8)], atol=1e-5),
+    Case("cosine_double", lambda x: (dct(x), idct(x)), [f32(5, 8).astype(np.float64)], x64=True),
     Case("gradient", jax.grad(lambda x: jnp.abs(jnp.fft.rfft(x)).sum()), [f32(10)]),
 ]  # fmt: skip

@@ -1,7 +1,6 @@
-"""Arithmetic, comparisons and conversions of complex values.
+"""Parts, sums, magnitudes, comparisons and conversions of complex values.
 
-Values, overflow and NaN are those of XLA on a CPU: products are the plain formula, quotients are scaled and follow
-Annex G of the C standard where the divisor is zero or infinite, order is lexicographic.
+Values, overflow and NaN are those of XLA on a CPU; order is lexicographic.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def iota(ctx: Ctx, *_sizes: ir.Value, dtype: Any, shape: Any, dimension: int) ->
     return with_zero(ctx, _shape.iota(view, dtype=dtype, shape=shape, dimension=dimension))
 
 
-# -- sums and products ------------------------------------------------------------------------------
+# -- sums -------------------------------------------------------------------------------------------
 
 
 def _sum(ctx: Ctx, x: ir.Value, y: ir.Value, on_parts: Any, on_pairs: Any) -> ir.Value:
@@ -153,74 +152,6 @@ def _real(z: Z) -> Any:
 @in_computations("imag")
 def _imag(z: Z) -> Any:
     return z.im
-
-
-@by_parts("mul", out_dtype=None)
-def mul(a: Z, b: Z) -> Z:
-    return Z(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
-
-
-@by_parts("square")
-def square(z: Z) -> Z:
-    return mul(z, z)
-
-
-@by_parts("one_minus_square")
-def one_minus_square(z: Z) -> Z:
-    return mul(Z(1 + z.re, z.im), Z(1 - z.re, -z.im))
-
-
-@by_parts("div")
-def div(a: Z, b: Z) -> Z:
-    """Scaled by the larger part of the divisor, so that nothing overflows on the way."""
-    x, y = abs(b.re), abs(b.im)
-    size = jnp.where((x == INF) | (y == INF), INF, jnp.maximum(x, y))
-    c, d = b.re / size, b.im / size
-    total = c * c + d * d
-    c, d = c / total, d / total
-    re, im = a.re * c + a.im * d, a.im * c - a.re * d
-    # An infinite number by a finite one is infinite, also where its other part is NaN.
-    s, t = (jnp.where(abs(part) == INF, jnp.sign(part), 0.0) for part in (a.re, a.im))
-    lost = jnp.isnan(re) & jnp.isnan(im) & ((s != 0) | (t != 0))
-    re, im = jnp.where(lost, INF * (s * c + t * d), re), jnp.where(lost, INF * (t * c - s * d), im)
-    # x / 0 is infinite, finite / inf is 0, and what else is divided by inf is NaN.
-    unknown = (a.re - a.re) + (a.im - a.im)
-    re, im = (
-        jnp.where(size == 0, part, jnp.where(size == INF, part + unknown, value))
-        for part, value in ((a.re, re), (a.im, im))
-    )
-    # The sign of a zero is that of its real part; only a reciprocal shows it, and only a product keeps it.
-    size = size * jnp.where((size == 0) & (1 / b.re < 0), -1.0, 1.0)
-    return Z(re / size, im / size)
-
-
-@by_parts("polynomial")
-def polynomial(z: Z, *coefficients: Z, unroll: int | None = None) -> Z:
-    """By Horner's rule; the constant term comes first."""
-    *rest, total = coefficients
-    if len(coefficients) > (8 if unroll is None else unroll):
-        # JAX loops over what is longer, from a total of 0, which an infinite z turns into NaN.
-        total = _add(mul(z, Z(0.0, 0.0)), total)
-    for c in reversed(rest):
-        total = _add(mul(total, z), c)
-    return total
-
-
-@by_parts("integer_pow")
-def integer_pow(z: Z, *, y: int) -> Z:
-    """By squaring; a negative power is the reciprocal of the positive one."""
-    one = Z(jnp.ones_like(z.re), jnp.zeros_like(z.im))
-    if y == 0:
-        return one
-    result, square_, n = None, z, abs(y)
-    while n:
-        if n & 1:
-            result = square_ if result is None else mul(result, square_)
-        n >>= 1
-        if n:
-            square_ = mul(square_, square_)
-    assert result is not None
-    return result if y > 0 else div(one, result)
 
 
 # -- magnitude and sign -----------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from onnxproof.lowering.complex_arithmetic import INF, div, hypot, mul, select
+from onnxproof.lowering.complex_arithmetic import INF, hypot, select
+from onnxproof.lowering.complex_products import div, mul, reciprocal
 from onnxproof.lowering.pairs import Z, by_parts
 
 _LN2 = math.log(2)
@@ -49,8 +50,7 @@ def expm1(z: Z) -> Z:
 @by_parts("logistic", accuracy=None)
 def logistic(z: Z) -> Z:
     bottom = exp(Z(-z.re, -z.im))
-    one = Z(jnp.ones_like(z.re), jnp.zeros_like(z.im))
-    return div(one, Z(1 + bottom.re, bottom.im))
+    return reciprocal(Z(1 + bottom.re, bottom.im))
 
 
 # -- logarithms and powers --------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from onnxproof.lowering import reduce as _reduce
 from onnxproof.lowering import scatter as scatter
 from onnxproof.lowering import sort as _sort
 from onnxproof.lowering import window as window
-from onnxproof.lowering.complex_arithmetic import max_, min_, mul
+from onnxproof.lowering.complex_arithmetic import max_, min_
+from onnxproof.lowering.complex_products import mul
 from onnxproof.lowering.emit import Ctx
 from onnxproof.lowering.monoid import named
 from onnxproof.lowering.pairs import (

@@ -161,6 +161,7 @@ ELEMENTWISE: Mapping[str, Operation] = {
     "Or": _ufunc(np.logical_or),
     "Reciprocal": lambda node, args: np.divide(np.ones((), args[0].dtype), args[0]),
     "Relu": lambda node, args: np.maximum(args[0], np.zeros((), args[0].dtype)),
+    "Sign": _ufunc(np.sign),
     "Sin": _ufunc(np.sin),
     "Sqrt": _ufunc(np.sqrt),
     "Sub": _ufunc(np.subtract),
@@ -178,4 +179,9 @@ ARITHMETIC: Mapping[str, Operation] = {
     "ReduceMean": _reduction(np.mean),
     "ReduceMin": _reduction(np.min),
     "ReduceSum": _reduction(np.sum),
+}
+
+# Of literals alone: a product of weights would leave the file with neither.
+OF_LITERALS: Mapping[str, Operation] = {
+    "MatMul": lambda node, args: np.matmul(*args) if args[0].dtype.kind == "f" else None,
 }

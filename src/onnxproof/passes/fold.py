@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnxproof.errors import InternalError
 from onnxproof.passes.constants import EAGER, SMALL, Array, Constants, Steps
-from onnxproof.passes.evaluate import ARITHMETIC, ELEMENTWISE, VIEWS, Operation, attr
+from onnxproof.passes.evaluate import ARITHMETIC, ELEMENTWISE, OF_LITERALS, VIEWS, Operation, attr
 from onnxproof.passes.graphs import graphs
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _WRITTEN_OUT = (
     1 << 16
 )  # bytes of a computed table: matrices of resizing, masks of attention; a few dozen nodes less
 _SUFFIX = {"Transpose": "T"}
+_OPERATIONS = {**VIEWS, **ARITHMETIC, **OF_LITERALS}
 
 
 def fold_constants(model: ir.Model, context: PassContext) -> None:
@@ -39,7 +40,7 @@ def fold_constants(model: ir.Model, context: PassContext) -> None:
         for node in graph:
             if node.domain or len(node.outputs) != 1 or node.outputs[0] in outputs:
                 continue
-            value = folder.fold(node)
+            value = folder.fold(node) or folder.passed(node)
             if value is not None:
                 node.outputs[0].replace_all_uses_with(value)
                 graph.remove(node, safe=True)
@@ -54,7 +55,7 @@ class _Folder:
 
     def fold(self, node: ir.Node) -> ir.Value | None:
         """The constant that ``node`` computes, or None."""
-        operation = VIEWS.get(node.op_type) or ARITHMETIC.get(node.op_type)
+        operation = _OPERATIONS.get(node.op_type)
         inputs = [v for v in node.inputs if v is not None]
         if operation is None or not inputs or len(inputs) < len(node.inputs):
             return None
@@ -68,6 +69,29 @@ class _Folder:
             self._known[key] = made
         return self._known[key]
 
+    def passed(self, node: ir.Node) -> ir.Value | None:
+        """The operand that ``node`` gives as it is: what a constant chooses everywhere, or a neutral one leaves."""
+        match node.op_type, node.inputs:
+            case "Where", (which, yes, no):
+                all_ = self._everywhere(which)
+                chosen = yes if yes is no or all_ is True else no if all_ is False else None
+            case "And" | "Or" as op, (x, y):
+                neutral = op == "And"
+                chosen = (
+                    x if self._everywhere(y) is neutral else y if self._everywhere(x) is neutral else None
+                )
+            case _:
+                return None
+        shape = node.outputs[0].shape
+        return chosen if chosen is not None and shape is not None and chosen.shape == shape else None
+
+    def _everywhere(self, truth: ir.Value | None) -> bool | None:
+        """What a constant of booleans is in all its places, None where they differ or it is not one."""
+        if truth is None or not self.constants.is_constant(truth) or self.constants.is_weight(truth):
+            return None
+        truths = self.constants.array(truth)
+        return bool(truths.flat[0]) if truths.size and truths.min() == truths.max() else None
+
     def _compute(self, node: ir.Node, operation: Operation, inputs: list[ir.Value]) -> ir.Value | None:
         constants = self.constants
         view = node.op_type in VIEWS
@@ -76,6 +100,8 @@ class _Folder:
         weights = [v for v in inputs if constants.is_weight(v)]
         most = max(SMALL if weights or view else _WRITTEN_OUT, total)
         if shape is None or dtype is None or dtype.itemsize * math.prod(shape) > most:
+            return None
+        if weights and node.op_type in OF_LITERALS:
             return None
         if any(constants.nbytes(w) > SMALL and not _only_reader(w, node) for w in weights):
             return None
