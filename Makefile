@@ -54,7 +54,7 @@ gallery: setup
 	@$(BIN)/python -m examples.gallery --force $(ARGS)
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 # PyTorch is large, and nothing else needs it: its tests have an environment of their own.
 TORCH_VENV ?= .venv-torch

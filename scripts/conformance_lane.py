@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import environments
-from environments import PIP, ROOT
+from environments import LEAN, ROOT
 
 TAG = f"{sys.version_info.major}{sys.version_info.minor}"
 CORE = ("jinja2", "ml_dtypes", "numpy", "pydantic", "rich", "typer")
@@ -45,7 +45,7 @@ class Lane:
 
     def install(self, *names: str) -> None:
         wanted = [self.pins.get(name.lower(), name) for name in names]
-        self.run(*PIP, *wanted)
+        self.run(*LEAN, *wanted)
 
     def run(self, *arguments: str, expect: int = 0) -> None:
         environments.run(self.python, *arguments, expect=expect)
@@ -57,7 +57,7 @@ class Lane:
     def core(self) -> None:
         """Steps 1 and 2."""
         self.install(*CORE, "hatchling", "editables")
-        self.run(*PIP, "--no-deps", "--no-build-isolation", "-e", ".")
+        self.run(*LEAN, "--no-deps", "--no-build-isolation", "-e", ".")
         self.run(
             "-c",
             "import importlib.util, onnxproof, onnxproof.evidence\n"

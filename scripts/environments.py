@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+LEAN = (*PIP, "--no-compile")  # a module is compiled when it is imported: most never are
 
 
 def create(folder: Path) -> Path:
@@ -27,7 +28,7 @@ def over(main: Path, folder: Path, *extras: str) -> Path:
     # A plain path would leave out the .pth files of the main environment, and with them this package.
     (own / "main.pth").write_text(f"import site; site.addsitedir({str(shared.resolve())!r})\n")
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    run(python, *PIP, *(requirement for extra in extras for requirement in listed[extra]))
+    run(python, *LEAN, *(requirement for extra in extras for requirement in listed[extra]))
     return python
 
 

@@ -34,6 +34,7 @@ def main(folder: Path) -> None:
         print(f"Making {folder} with Python {TAG} ...", flush=True)
         venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(folder)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip.append("--no-compile")  # a module is compiled when it is imported: most never are
     lock = ROOT / "requirements" / f"py{TAG.replace('.', '')}.txt"
     if lock.exists():
         print(f"Installing the packages that {lock.relative_to(ROOT)} pins (a minute or two) ...", flush=True)

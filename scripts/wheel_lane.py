@@ -25,11 +25,11 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import environments
-from environments import PIP, ROOT
+from environments import LEAN, PIP, ROOT
 
 TAG = f"{sys.version_info.major}{sys.version_info.minor}"
 PARTS = """
@@ -103,8 +103,8 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
-def install(python: Path, *wanted: str | Path) -> None:
-    run(python, *PIP, *wanted, cwd=python.parent)
+def install(python: Path, *wanted: str | Path, pip: Sequence[str] = LEAN) -> None:
+    run(python, *pip, *wanted, cwd=python.parent)
 
 
 def copied(into: Path, origin: Path = ROOT) -> Path:
@@ -195,7 +195,8 @@ def tests(python: Path, work: Path, output: Path, versions: str) -> str:
 
 def installed(python: Path, wheel: Path, versions: str) -> str:
     """Step 2."""
-    install(python, *constraints(versions), f"onnxproof[demo] @ {wheel.resolve().as_uri()}")
+    wanted = f"onnxproof[demo] @ {wheel.resolve().as_uri()}"
+    install(python, *constraints(versions), wanted, pip=PIP)  # as users do: the time counts
     code = "from importlib.metadata import version as v; print(*(f'{n} {v(n)}' for n in %r), sep=', ')"
     return run(
         python, "-c", code % ("jax numpy onnx onnx-ir onnxruntime pydantic typer".split(),), cwd=wheel.parent

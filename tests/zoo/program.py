@@ -39,6 +39,7 @@ class Program:
         x64: run with double precision.
         rtol, atol: for inexact dtypes, where ``why`` says what asks for other than what ``prove`` takes.
         options: further keyword arguments of ``to_onnx``.
+        slow: XLA takes half a minute to compile it; only the lane of the zoo has that time.
         fails: why the program can't be exported yet; an export that succeeds all the same is a failed test.
     """
 
@@ -50,6 +51,7 @@ class Program:
     atol: float | None = None
     why: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    slow: bool = False
     fails: str = ""
 
 

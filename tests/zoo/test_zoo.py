@@ -1,7 +1,7 @@
 """Every program of the zoo whose packages are here: exported, run at several inputs, compared with JAX.
 
 The lane of the zoo has all packages and says so with ``--whole-zoo``; elsewhere the programs of the packages that
-the other tests need too are the sample.
+the other tests need too are the sample, but for those that take long.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # packages warn of whatever t
 ROWS = programs()
 
 
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in ROWS if installed(p)])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "program" in metafunc.fixturenames:
+        whole = metafunc.config.getoption("--whole-zoo")
+        rows = [p for p in ROWS if installed(p) and (whole or not p.slow)]
+        metafunc.parametrize("program", rows, ids=lambda p: p.name)
+
+
 def test_program(program: Program) -> None:
     if not program.fails:
         prove(program)

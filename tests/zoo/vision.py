@@ -275,7 +275,7 @@ def augmax_chain() -> Built:
 
 
 PROGRAMS = [
-    Program("linen_resnet", ["flax"], linen_resnet),
+    Program("linen_resnet", ["flax"], linen_resnet, slow=True),
     Program("nnx_vit", ["flax"], nnx_vit),
     Program("equinox_convnext", ["equinox"], equinox_convnext),
     Program("equinox_batchnorm_net", ["equinox"], equinox_batchnorm_net),
@@ -285,6 +285,7 @@ PROGRAMS = [
         haiku_resnet18,
         atol=6e-5,
         why="JAX's own float32 result is 1.9e-5 from that in float64, and the file's 2.2e-5",
+        slow=True,
     ),
     Program(
         "haiku_mobilenet",
@@ -292,6 +293,7 @@ PROGRAMS = [
         haiku_mobilenet,
         atol=2e-4,
         why="JAX's own float32 result is 3.6e-5 from that in float64, and the file's 5.6e-5",
+        slow=True,
     ),
     Program("keras_mobilenet", ["keras"], keras_mobilenet),
     Program("keras_unet", ["keras"], keras_unet),
