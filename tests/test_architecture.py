@@ -27,6 +27,7 @@ BROAD_EXCEPT = {
         3,
         "the user's callable runs under jit, on other dtypes, and as its traced program",
     ),
+    "evidence/references/built.py": (1, "a module that a profile names is imported"),
     "evidence/runtimes/worker.py": (1, "a runtime loads and runs a model, and raises anything"),
     "evidence/runtimes/latency.py": (2, "ONNX Runtime loads and runs a model, and raises classes of its own"),
     "evidence/source.py": (1, "a broken package raises anything while it is imported"),

@@ -18,6 +18,7 @@ import pytest
 
 import onnxproof
 from onnxproof.evidence import read_record, verify_artifacts
+from onnxproof.evidence.references.built import arrays_digest
 
 SRC = Path(onnxproof.__file__).resolve().parent.parent
 
@@ -93,7 +94,14 @@ class Done:
 
 
 def onnxproof_command(folder: Path, *args: str) -> Done:
-    env = {**os.environ, "PYTHONPATH": str(SRC), "COLUMNS": "200", "NO_COLOR": "1"}
+    # As the installed script runs, which has not the current folder on its path.
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(SRC),
+        "PYTHONSAFEPATH": "1",
+        "COLUMNS": "200",
+        "NO_COLOR": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "onnxproof", *args],
         cwd=folder,
@@ -314,3 +322,68 @@ def test_debug_shows_the_traceback(folder: Path) -> None:
     assert done.code == 1
     assert "Traceback" in done.err
     assert "no luck today" in done.err
+
+
+CLAIMS = """
+import numpy as np
+
+from onnxproof.evidence import Built
+
+
+def build(scale):
+    kernel = np.full((4, 2), scale, np.float32)
+    return Built(lambda x: x @ kernel, inputs=[("B", 4)], weights={"kernel": kernel})
+"""
+PROFILE = """
+format = "onnxproof.profile/1"
+name = "claim"
+dtype = "float32"
+opset = 23
+
+[config]
+net = "builder"
+builder = "claims:build"
+arguments = { scale = 0.5 }
+weights_sha256 = "DIGEST"
+
+[exporter]
+name = "onnxproof"
+options = {}
+
+[[runtimes]]
+name = "onnxruntime"
+provider = "CPUExecutionProvider"
+session = { intra_op_num_threads = 1 }
+
+[[cases]]
+name = "one"
+kind = "values"
+shapes = [[1, 4]]
+seed = 1
+expect = "match"
+
+[tolerances]
+rtol = 1e-6
+atol = 1e-6
+nonfinite = "refused"
+
+[policy]
+refusals = "signature"
+load_seconds = 60.0
+case_seconds = 60.0
+memory_bytes = 8589934592
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--executor", "processes:2"]], ids=["here", "jobs"])
+def test_a_profile_names_functions_of_the_current_folder(tmp_path: Path, more: list[str]) -> None:
+    digest = arrays_digest({"kernel": np.full((4, 2), 0.5, np.float32)})
+    (tmp_path / "claim.toml").write_text(PROFILE.replace("DIGEST", digest))
+    lacking = onnxproof_command(tmp_path, "conform", "--profile", "claim.toml", *more)
+    assert lacking.code == 1
+    assert "'claims:build' can't be imported" in lacking.err
+    assert "PYTHONPATH" in lacking.err
+    (tmp_path / "claims.py").write_text(CLAIMS)
+    done = onnxproof_command(tmp_path, "conform", "--profile", "claim.toml", "-o", "r.json", *more)
+    assert done.code == 0, done.out + done.err
+    assert "claim: passed" in done.out

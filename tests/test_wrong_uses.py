@@ -97,7 +97,13 @@ class Row:
 
 def environment() -> dict[str, str]:
     path = os.pathsep.join((str(SRC), "hidden"))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PYTHONSAFEPATH": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NO_COLOR": "1",
+    }
 
 
 def run(folder: Path, args: Sequence[str], limit: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -208,7 +214,23 @@ ROWS = {
     "evidence is in the way": Row(
         EXPORT, 1, ["new.evidence", "--no-prove"], prepare=lambda f: (f / "new.evidence").mkdir()
     ),
-    "no file": Row(["verify", "nothing.onnx"], 2, ["'nothing.onnx'"]),
+    "no file": Row(["verify", "nothing.onnx"], 2, ["BUNDLE|MODEL", "'nothing.onnx'"]),
+    **{
+        f"no file, {' '.join(args[:2])}": Row(args, 2, ["there is no", "'nothing"])
+        for args in (
+            ["inspect", "nothing.onnx"],
+            ["bench", "nothing.onnx"],
+            ["quantize", "nothing.onnx"],
+            ["convert", "good.onnx", "--cases", "nothing.npz"],
+            ["report", "nothing.evidence"],
+            ["sign", "nothing.evidence", "--key", "key.pem"],
+            ["page", "nothing.evidence"],
+            ["weights", "list", "nothing.onnx"],
+            ["weights", "swap", "good.onnx", "nothing.npz", "-o", "new.onnx"],
+            ["explain", "models:good", "-i", "x=B,4", "--model", "nothing.onnx"],
+            ["doctor", "nothing.evidence"],
+        )
+    },
     "no bundle": Row(["verify", "hidden"], 1, ["'hidden' holds no record.json", "export"]),
     "no runtime": Row(["verify", "good.onnx", "--runtime", "cuda"], 1, ["'cuda'", "onnxruntime-cuda"]),
     "corrupt": Row(["verify", "cut.onnx"], 13, [], says=["checker-error", "DecodeError"]),
@@ -221,7 +243,25 @@ ROWS = {
         ["verify", "good.evidence"], 14, [], says=["hash-mismatch", "model.onnx"], prepare=truncated
     ),
     "truncated, quantized": Row(
-        ["quantize", "good.evidence"], 1, ["good.evidence", "20 bytes", "anew"], prepare=truncated
+        ["quantize", "good.evidence"], 14, ["good.evidence", "20 bytes", "anew"], prepare=truncated
+    ),
+    "truncated, timed": Row(["bench", "good.evidence"], 14, ["good.evidence", "anew"], prepare=truncated),
+    "truncated, inspected": Row(["inspect", "good.evidence"], 14, ["good.evidence"], prepare=truncated),
+    "truncated, compared": Row(
+        ["diff", "good.onnx", "good.evidence"], 14, ["good.evidence"], prepare=truncated
+    ),
+    "truncated, explained": Row(
+        ["explain", "models:good", "-i", "x=B,4", "--bundle", "good.evidence"],
+        14,
+        ["good.evidence"],
+        prepare=truncated,
+    ),
+    "truncated, swapped": Row(
+        ["weights", "swap", "good.evidence", "w.npz", "-o", "new.onnx"],
+        14,
+        ["good.evidence"],
+        prepare=lambda f: (truncated(f), np.savez(f / "w.npz", w=np.ones(3))),
+        left=["w.npz"],
     ),
     "unreadable": Row(
         ["verify", "good.evidence"], 1, ["good.evidence", "record.json", "anew"], prepare=unreadable
@@ -257,7 +297,7 @@ ROWS = {
     "no dimension": Row(["bench", "good.onnx", "--size", "T=3"], 1, ["dimension T", "It has B"]),
     "no flax": Row(["demo"], 1, ["flax", "pip install", "onnxproof[demo]"]),
     "no signing": Row(
-        ["sign", "good.evidence", "--key", "key.pem"], 1, ["model-signing", "pip install 'onnxproof[sign]'"]
+        ["sign", "good.evidence", "--key", "models.py"], 1, ["model-signing", "pip install 'onnxproof[sign]'"]
     ),
     "no openvino": Row(
         ["verify", "good.onnx", "--runtime", "openvino"],

@@ -6,7 +6,7 @@ Every message says what was wrong, where (a :class:`Site` when a program line is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 
 class Located(Protocol):
@@ -22,7 +22,12 @@ class OnnxProofError(Exception):
         what: the fault, in one sentence.
         site: the user's own line, when known.
         way_out: what the reader can do about it.
+
+    Attributes:
+        exit_code: of a command that it ends.
     """
+
+    exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, *, site: Located | None = None, way_out: str = "") -> None:
         self.what = what
@@ -98,6 +103,12 @@ class ArtifactError(OnnxProofError, OSError):
 
 class ConformanceError(OnnxProofError):
     """Evidence is malformed, contradicts itself, or does not match its files."""
+
+
+class BrokenBundle(ConformanceError):
+    """Files of a bundle are not those of its record; the exit code is that of ``hash-mismatch``."""
+
+    exit_code = 14
 
 
 class InternalError(OnnxProofError):

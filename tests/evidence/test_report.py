@@ -201,7 +201,7 @@ def test_command_takes_reports_and_refuses_others(
     assert "but the facts give" in refused.output
     path.write_text("[]")
     assert command("report", path).exit_code == 1
-    assert command("report", tmp_path / "unheard-of").exit_code == 1
+    assert command("report", tmp_path / "unheard-of").exit_code == 2
     (tmp_path / "link.html").symlink_to(tmp_path / "elsewhere.html")
     assert command("report", made / "good", "-o", tmp_path / "link.html").exit_code == 1
     assert not (tmp_path / "elsewhere.html").exists()

@@ -12,6 +12,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import progress, reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 
 if TYPE_CHECKING:
     from onnxproof.inspection.bench import Row, Sizes
@@ -57,8 +58,7 @@ def bench(
     With ONNX Runtime's own options, and with those of onnxproof.session_options().
     """
     with reporting(debug):
-        if not model.exists():
-            raise typer.BadParameter(f"there is no file or folder {str(model)!r}", param_hint="MODEL|BUNDLE")
+        there(model, "MODEL|BUNDLE")
         with progress(f"reading {model}") as doing:
             from onnxproof.cli.explain import sizes as parsed_sizes
             from onnxproof.evidence.model import unchecked

@@ -22,7 +22,7 @@ DEFAULT = "torch"  # the group of profiles that run when none is named
 
 @app.command(epilog=examples("conform"))
 def conform(
-    output: Annotated[Path, typer.Option("--output", help="The report to write, as JSON.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The report to write, as JSON.")] = Path(
         "conformance.json"
     ),
     artifacts: Annotated[
@@ -112,6 +112,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Run the profiles (those of PyTorch when none is named) and save the report to ``output``."""
+    from onnxproof.cli.target import from_here
     from onnxproof.evidence import run_profiles, save_report, summary_lines
     from onnxproof.evidence.files import UnsafePath
     from onnxproof.evidence.profile import ProfileError, load_all
@@ -121,6 +122,7 @@ def run(
         profiles = load_all(names or [DEFAULT])
     except ProfileError as err:
         raise typer.BadParameter(str(err), param_hint="--profile") from None
+    from_here()  # functions that a profile names
     folder = artifacts or output.parent / "conformance-artifacts"
     if output.is_symlink():
         raise UnsafePath(f"{str(output)!r} is a symbolic link")

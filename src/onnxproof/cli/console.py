@@ -74,7 +74,7 @@ def _close_stdout() -> None:
 
 @contextmanager
 def reporting(debug: bool) -> Iterator[None]:
-    """Print an error of ours to stderr and exit with 1; with ``debug``, let it through with its traceback."""
+    """Print an error to stderr and exit with its code, mostly 1; with ``debug``, let it through with its traceback."""
     try:
         yield
     except (typer.Exit, UsageError):
@@ -92,7 +92,7 @@ def reporting(debug: bool) -> Iterator[None]:
         if debug:
             raise
         typer.echo(f"error: {_said(err)}", err=True)
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(err.exit_code if isinstance(err, OnnxProofError) else FAILED) from None
 
 
 def _said(err: Exception) -> str:

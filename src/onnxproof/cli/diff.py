@@ -12,6 +12,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import progress, reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 
 if TYPE_CHECKING:
     from onnxproof.inspection.diff import Difference
@@ -54,11 +55,10 @@ def diff(
     Exits with 0 when they are the same, and with 1 when they differ.
     """
     with reporting(debug):
-        for place in (before, after, *filter(None, (cases,))):
-            if not place.exists():
-                raise typer.BadParameter(
-                    f"there is no file or folder {str(place)!r}", param_hint="BEFORE, AFTER, --cases"
-                )
+        there(before, "BEFORE")
+        there(after, "AFTER")
+        if cases is not None:
+            there(cases, "--cases")
         with progress(f"comparing {before} and {after}"):
             from onnxproof.inspection import diff as comparing
 

@@ -12,6 +12,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import FAILED, human_bytes, progress, reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 
 if TYPE_CHECKING:
     from onnxproof.inspection.environment import Environment
@@ -35,8 +36,8 @@ def doctor(
     A small function is exported and run. Exits with 1 when that fails.
     """
     with reporting(debug):
-        if bundle is not None and not bundle.exists():
-            raise typer.BadParameter(f"there is no file or folder {str(bundle)!r}", param_hint="BUNDLE")
+        if bundle is not None:
+            there(bundle, "BUNDLE")
         with progress("checking the installation"):
             from onnxproof.inspection.environment import environment
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from onnxproof.cli.console import progress
+from onnxproof.cli.places import there
 from onnxproof.evidence.dimensions import dimension
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ def run(options: Options) -> None:
     """Find the first fault, print it, and write the part of the graph that shows it."""
     if options.bundle is not None and options.model is not None:
         raise typer.BadParameter("a bundle has a model of its own", param_hint="--model")
+    if options.model is not None:
+        there(options.model, "--model", "file")
+    if options.bundle is not None:
+        there(options.bundle, "--bundle", "folder")
     with progress("importing JAX") as doing:
         from onnxproof._explain import describe, explain
         from onnxproof.cli import inputs as parsing

@@ -13,6 +13,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import human_bytes, reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 from onnxproof.errors import OnnxProofError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def inspect(
     with reporting(debug):
         if sum((node is not None, value is not None, netron)) > 1:
             raise typer.BadParameter("ask for one thing at a time", param_hint="--node, --value, --netron")
+        there(model, "MODEL|BUNDLE")
         if netron:
             _open(model)
         elif node is not None or value is not None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onnxproof.cli.places import there
+
 if TYPE_CHECKING:
     from onnxproof.precision.cases import Inputs
     from onnxproof.precision.loss import Loss
@@ -72,9 +74,9 @@ def cases_of(target: Path, cases: Path | None, seed: int) -> Path | Inputs | Non
         BadParameter: there is no such file or folder.
         InputSpecError: nothing can be drawn for an input.
     """
-    for place in filter(None, (target, cases)):
-        if not place.exists():
-            raise typer.BadParameter(f"there is no file or folder {str(place)!r}")
+    there(target, "BUNDLE|MODEL")
+    if cases is not None:
+        there(cases, "--cases")
     if cases is not None or target.is_dir():
         return cases
     from onnxproof.evidence.model import unchecked

@@ -12,6 +12,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import human_bytes, progress, reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +52,14 @@ def page(
 
 
 def run(options: Options) -> None:
-    """Write the page and say where it is; exit with 14 when the bundle's files are not as recorded."""
-    from onnxproof.evidence.derive import EXIT_CODES
-    from onnxproof.page.build import BrokenBundle, build
+    """Write the page and say where it is."""
+    from onnxproof.page.build import build
     from onnxproof.page.ort_web import find
 
-    if not options.bundle.is_dir():
-        raise typer.BadParameter(f"there is no folder {str(options.bundle)!r}", param_hint="BUNDLE")
+    there(options.bundle, "BUNDLE", "folder")
     ort = find(options.ort)
-    try:
-        with progress(f"writing {options.output}"):
-            page = build(options.bundle, options.output, ort, webgpu=options.webgpu, force=options.force)
-    except BrokenBundle as err:
-        typer.echo(f"error: {err}", err=True)
-        raise typer.Exit(EXIT_CODES["hash-mismatch"]) from None
+    with progress(f"writing {options.output}"):
+        page = build(options.bundle, options.output, ort, webgpu=options.webgpu, force=options.force)
     if options.as_json:
         sizes = {"page": page.own, "bundle": page.bundle, "runtimes": page.runtimes}
         typer.echo(json.dumps({"folder": str(options.output), "bytes": sizes}, indent=1))

@@ -13,6 +13,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 
 if TYPE_CHECKING:
     from onnxproof.evidence import Record
@@ -78,20 +79,25 @@ def run(options: Options) -> None:
     from onnxproof.evidence.attest import evidence_statement, statement_lines, test_result_statement
     from onnxproof.evidence.junit import junit_xml
 
-    records = [record for target in options.targets for record in read(target)]
+    records = [record for target in options.targets for record in read(there(target, "RECORD|BUNDLE"))]
     if not records:
         raise typer.BadParameter("there is no record in it", param_hint="RECORD|BUNDLE")
+    written: list[Path] = []
     if options.output is not None:
         from onnxproof.evidence.report import html
 
-        _write(options.output, html(records).encode())
+        written.append(_write(options.output, html(records).encode()))
     if options.junit is not None:
-        _write(options.junit, junit_xml(records))
+        written.append(_write(options.junit, junit_xml(records)))
     if options.statement is not None:
-        _write(options.statement, statement_lines([evidence_statement(r) for r in records]))
+        written.append(_write(options.statement, statement_lines([evidence_statement(r) for r in records])))
     if options.test_result is not None:
-        _write(options.test_result, statement_lines([test_result_statement(r) for r in records]))
+        lines = statement_lines([test_result_statement(r) for r in records])
+        written.append(_write(options.test_result, lines))
     typer.echo(_text(records, options.format))
+    if options.format == "text":
+        for path in written:
+            typer.echo(f"written    {path}")
 
 
 def read(place: Path) -> list[Record]:
@@ -132,10 +138,11 @@ def _text(records: Sequence[Record], form: Format) -> str:
     return "\n".join(line for record in records for line in summary_lines(record))
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> Path:
     from onnxproof.evidence.files import UnsafePath, write_file
 
     if path.is_symlink():
         raise UnsafePath(f"{str(path)!r} is a symbolic link")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, data)
+    return path

@@ -11,6 +11,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 
 
 @app.command(epilog=examples("sign"))
@@ -33,6 +34,8 @@ def sign(
 ) -> None:
     """Sign every file of a bundle with a key of yours; verify --key checks it."""
     with reporting(debug):
+        there(bundle, "BUNDLE", "folder")
+        there(key, "--key", "file")
         run(bundle, key, output, as_json=as_json)
 
 
@@ -55,7 +58,8 @@ def check(bundle: Path, key: Path | None, signature: Path | None) -> None:
                 "a signature is checked with a key: give --key", param_hint="--signature"
             )
         return
-    if not bundle.is_dir():
+    there(key, "--key", "file")
+    if not there(bundle, "BUNDLE|MODEL").is_dir():
         raise typer.BadParameter("only bundles are signed", param_hint="--key")
     from onnxproof.evidence.signatures import default_signature, verify
 

@@ -32,9 +32,7 @@ def load(text: str) -> Any:
     place, colon, path = text.rpartition(":")
     if not colon or not place or not path:
         raise typer.BadParameter(f"{text!r} is not of the form pkg.module:name", param_hint="MODULE:NAME")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    from_here()
     obj: Any = _module(place)
     for part in path.split("."):
         if not hasattr(obj, part):
@@ -43,6 +41,13 @@ def load(text: str) -> Any:
             raise typer.BadParameter(f"{place} has no {part!r}{hint}", param_hint="MODULE:NAME")
         obj = getattr(obj, part)
     return obj
+
+
+def from_here() -> None:
+    """Let modules of the current folder be imported, before all others."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def _module(place: str) -> ModuleType:

@@ -13,6 +13,7 @@ import typer
 
 from onnxproof.cli.console import progress
 from onnxproof.cli.missing import say_missing
+from onnxproof.cli.places import there
 
 if TYPE_CHECKING:
     from onnxproof.contracts import Contract
@@ -42,7 +43,7 @@ def run(options: Options) -> None:
     """Verify, print, and exit with the class of the failure."""
     from onnxproof.evidence import save_report, summary_lines
 
-    is_bundle = options.target.is_dir()
+    is_bundle = there(options.target, "BUNDLE|MODEL").is_dir()
     if options.device_record is not None:
         _device(options, options.device_record)
         return
@@ -65,9 +66,13 @@ def run(options: Options) -> None:
 
 def _device(options: Options, place: Path) -> None:
     """Hold what a device's browser saved against the bundle that it ran; nothing is run here."""
-    from onnxproof.evidence.bundle import problems_of_files
-    from onnxproof.evidence.conform import read_bundle, report_of, save_report, summary_lines
-    from onnxproof.evidence.derive import EXIT_CODES
+    from onnxproof.evidence.conform import (
+        read_bundle,
+        report_of,
+        save_report,
+        summary_lines,
+        verify_folder,
+    )
     from onnxproof.page import device
 
     given = (
@@ -84,9 +89,7 @@ def _device(options: Options, place: Path) -> None:
             param_hint="--device-record",
         )
     record = read_bundle(options.target)
-    if problems := problems_of_files(options.target, record.artifacts):
-        typer.echo("error: the bundle is not as its record says:\n  " + "\n  ".join(problems), err=True)
-        raise typer.Exit(EXIT_CODES["hash-mismatch"])
+    verify_folder(record, options.target)
     found = device.read_device_record(place)
     report = report_of(device.judge(found, record, options.target))
     if options.report is not None:
@@ -132,8 +135,6 @@ def _model(options: Options, hear: Hearing) -> Record:
     from onnxproof.evidence.model import parsed, unchecked
     from onnxproof.inspection.drawing import SIZES, draw
 
-    if not options.target.is_file():
-        raise typer.BadParameter(f"there is no file or folder {str(options.target)!r}", param_hint="TARGET")
     ports = unchecked(*parsed(options.target)).inputs or []
     return verify(
         None,

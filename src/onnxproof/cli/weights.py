@@ -12,6 +12,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import human_bytes, progress, reporting
 from onnxproof.cli.examples import examples
+from onnxproof.cli.places import there
 
 if TYPE_CHECKING:
     from onnxproof.inspection.weights import Swapped, Weight
@@ -34,7 +35,7 @@ def list_weights(
     with reporting(debug):
         from onnxproof.inspection.weights import weights
 
-        found = weights(model)
+        found = weights(there(model, "MODEL|BUNDLE"))
         if as_json:
             typer.echo(json.dumps([w.as_dict() for w in found], indent=2))
         else:
@@ -72,6 +73,8 @@ def swap_weights(
     What was derived from a weight is computed anew, or refused. The file is not proven: verify it.
     """
     with reporting(debug):
+        there(model, "MODEL|BUNDLE")
+        there(checkpoint, "CHECKPOINT")
         if output.resolve() == model.resolve():
             raise typer.BadParameter("the model itself would be replaced; name another file", param_hint="-o")
         with progress(f"reading {checkpoint}") as doing:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxproof.errors import ArtifactError, ConformanceError
+from onnxproof.errors import ArtifactError, BrokenBundle, ConformanceError
 from onnxproof.evidence import bundle, court, derive, promises, stages
 from onnxproof.evidence.derive import settle, settle_report
 from onnxproof.evidence.files import sync_folder, write_file
@@ -160,10 +160,13 @@ def verify_artifacts(record: RecordLike, folder: Place) -> None:
 
 
 def verify_folder(record: Record, folder: Path) -> None:
-    """:func:`verify_artifacts` of a valid record whose bundle is ``folder``, whatever that is called."""
-    problems = bundle.problems_of_files(folder, record.artifacts)
-    if problems:
-        raise ConformanceError(
+    """:func:`verify_artifacts` of a valid record whose bundle is ``folder``, whatever that is called.
+
+    Raises:
+        BrokenBundle: a file is not the one of the record.
+    """
+    if problems := bundle.problems_of_files(folder, record.artifacts):
+        raise BrokenBundle(
             f"the files of {str(folder)!r} are not those of the record:\n  " + "\n  ".join(problems),
             way_out="Fetch the bundle anew, or make the evidence again.",
         )
@@ -245,7 +248,8 @@ def refuse_existing(target: Path, force: bool) -> None:
         raise ConformanceError(f"{str(target)!r} is not a folder")
     if target.is_dir() and any(target.iterdir()) and not force:
         raise ConformanceError(
-            f"{str(target)!r} holds files already", way_out="Give another folder, or --force to replace them."
+            f"{str(target)!r} holds files already",
+            way_out="Give another folder, or replace them: force=True, or --force.",
         )
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxproof.errors import ConformanceError
+from onnxproof.errors import BrokenBundle, ConformanceError
 from onnxproof.inspection import apart
 
 # Distributions that a fault may depend on, by what they are for.
@@ -217,6 +217,8 @@ def fault_of(bundle: Path) -> BundleFault:
     try:
         record = read_bundle(bundle)
         verify_folder(record, bundle)
+    except BrokenBundle as err:
+        return BundleFault(str(bundle), "load", "hash-mismatch", str(err))
     except ConformanceError as err:
         return BundleFault(str(bundle), "read", "unreadable", str(err))
     stage = next((s for s in RECORDED if record.stages.of(s).status == "failed"), None)

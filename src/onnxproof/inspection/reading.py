@@ -29,10 +29,11 @@ class TensorFacts:
 
 
 def place_of(target: Path) -> Path:
-    """The model file of ``target``: the file itself, or the model of a bundle.
+    """The model file of ``target``: the file itself, or the model of a bundle, whose files are held against its record.
 
     Raises:
         ArtifactError: there is nothing.
+        BrokenBundle: a file of the bundle is not the one of its record.
         ConformanceError: it is a folder without a valid record.
     """
     if target.is_dir():
@@ -41,10 +42,12 @@ def place_of(target: Path) -> Path:
                 f"{str(target)!r} is a folder and holds no record.json",
                 way_out="Name an ONNX file, or a bundle that export or verify left.",
             )
-        from onnxproof.evidence.conform import read_bundle
+        from onnxproof.evidence.conform import read_bundle, verify_folder
         from onnxproof.evidence.files import safe_parts
 
-        return target.joinpath(*safe_parts(read_bundle(target).artifacts.model))
+        record = read_bundle(target)
+        verify_folder(record, target)
+        return target.joinpath(*safe_parts(record.artifacts.model))
     if not target.exists():
         raise ArtifactError(
             f"there is no file or folder {str(target)!r}", way_out="Export the model first, or mend the path."

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 ALIASES, DERIVED, PASSES = "onnxproof.aliases", "onnxproof.derived", "onnxproof.passes"
 _SHOWN = 20  # names in a message
+_MISSING = "missing in the checkpoint"
+_UNEXPECTED = "in the checkpoint alone, and perhaps folded into other weights"
+_LEAVE = {  # kinds of problems that may be allowed, and how
+    _MISSING: "allow_missing=True, or --allow-missing, keeps the model's own.",
+    _UNEXPECTED: "allow_unexpected=True, or --allow-unexpected, leaves them out.",
+}
+_OTHERWISE = "Export the callable with its new weights instead, or mend the checkpoint."
 # As the exporter names numbers of the program: dtype, then value, or shape and digest.
 _CONSTANT = re.compile(r"(bool|bfloat16|(u?int|float|complex)\d\w*)\.\S+")
 _LITERAL = 6  # elements of a constant that its name spells out
@@ -86,7 +93,9 @@ class _Problems:
             lines.append(f"{kind}: {', '.join(names[:_SHOWN])}{more}")
         raise ConformanceError(
             f"the weights of {checkpoint!r} can't take the place of the model's:\n  " + "\n  ".join(lines),
-            way_out="Nothing was written. Export the callable with its new weights instead, or mend the checkpoint.",
+            way_out=" ".join(
+                ["Nothing was written.", *(_LEAVE[kind] for kind in self.found if kind in _LEAVE), _OTHERWISE]
+            ),
         )
 
 
@@ -165,9 +174,9 @@ def swap(
     known = {name for w in listed for name in (*w.sources, *w.aliases)}
     unexpected = [name for name in arrays if name not in known]
     if not allow_missing:
-        problems.add("missing in the checkpoint", missing)
+        problems.add(_MISSING, missing)
     if not allow_unexpected:
-        problems.add("in the checkpoint alone, and perhaps folded into other weights", unexpected)
+        problems.add(_UNEXPECTED, unexpected)
     problems.refuse(named)
     import onnx_ir as ir
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxproof.errors import ArtifactError, ConformanceError
-from onnxproof.evidence import bundle
-from onnxproof.evidence.conform import read_bundle, refuse_existing
+from onnxproof.evidence.conform import read_bundle, refuse_existing, verify_folder
 from onnxproof.evidence.files import safe_parts
 from onnxproof.evidence.record import Record
 from onnxproof.evidence.strict_json import pretty
@@ -28,18 +27,6 @@ DATA = "data.json"
 BUNDLE = "bundle"
 ORT = "ort"
 _TITLE = "<title>onnxproof</title>"  # of index.html, which the builder fills in
-
-
-class BrokenBundle(ConformanceError):
-    """Files of a bundle are not those of its record; ``problems`` says which."""
-
-    def __init__(self, folder: Path, problems: list[str]) -> None:
-        self.problems = problems
-        super().__init__(
-            f"{str(folder)!r} is not as its record says, so no page is made of it:\n  "
-            + "\n  ".join(problems),
-            way_out="Take the bundle again from where it comes, or make it anew.",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +52,7 @@ def build(folder: Path, site: Path, ort: OrtWeb, *, webgpu: bool = True, force: 
         ArtifactError: the page can't be written.
     """
     record = read_bundle(folder)
-    if problems := bundle.problems_of_files(folder, record.artifacts):
-        raise BrokenBundle(folder, problems)
+    verify_folder(record, folder)
     if record.stages.check.status != "passed":
         raise ConformanceError(
             f"the model of {str(folder)!r} did not pass the checker, so there is nothing to run",

@@ -103,6 +103,9 @@ def imported(place: str) -> Callable[..., Any]:
     module, _, name = place.partition(":")
     try:
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as err:
-        raise ConformanceError(f"{place} can't be imported: {err}") from err
+    except Exception as err:  # a module of the user's raises what it likes
+        raise ConformanceError(
+            f"{place!r} can't be imported: {type(err).__name__}: {err}",
+            way_out="Name it as module:function, and run in the folder that holds the module, or put it on PYTHONPATH.",
+        ) from err
     return found
