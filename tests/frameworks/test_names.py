@@ -14,9 +14,10 @@ import pytest
 from flax import linen as nn
 from flax import nnx
 
-from onnxproof import to_onnx
+from onnxproof import onnx_function, to_onnx
 from tests.frameworks.matrix import CONSTANT
 from tests.frameworks.model import drawn
+from tests.running import assert_same, run, session
 
 W = np.arange(120, dtype=np.float32).reshape(10, 12)
 B = np.arange(12, dtype=np.float32)
@@ -161,6 +162,56 @@ def test_names(row: str) -> None:
     make, expected = ROWS[row]
     model = to_onnx(make(), [("N", 10)])
     assert sorted(t.name for t in model.graph.initializer if not CONSTANT.match(t.name)) == expected
+
+
+def _normalized(module: nn.Module) -> Callable[..., Any]:
+    """A Linen layer as a function of its weights: NumPy reshapes them before JAX sees them."""
+    return lambda weights, x: module.apply(weights, x)
+
+
+def _in_a_loop(weights: Any, x: jax.Array) -> jax.Array:
+    def body(c: jax.Array, _: Any) -> tuple[jax.Array, None]:
+        return jnp.tanh(c * weights["w"].reshape(1, 1, 1, 12) + weights["k"].T.reshape(12)), None
+
+    return jax.lax.scan(body, x, length=3)[0]
+
+
+@onnx_function
+def _named(weights: Any, x: jax.Array) -> jax.Array:
+    return jnp.einsum("...i,ji->...j", x, weights["k"].transpose(1, 0)) * weights["w"].reshape(1, 12)
+
+
+K = np.random.default_rng(2).normal(size=(12, 12)).astype(np.float32)
+VIEWS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "layer norm": (_normalized(nn.LayerNorm()), None),
+    "group norm": (_normalized(nn.GroupNorm(4)), None),
+    "batch norm": (_normalized(nn.BatchNorm(use_running_average=True)), None),
+    "a product with a transpose": (lambda weights, x: x @ weights["k"].T, {"k": K}),
+    "a kernel of two axes in one": (lambda w, x: x.reshape(-1, 24) @ w["k"].reshape(24, 6), {"k": K}),
+    "a loop": (_in_a_loop, {"k": K[:1].copy(), "w": K[1].copy()}),
+    "a named function": (_named, {"k": K, "w": K[0].copy()}),
+}
+
+
+@pytest.mark.parametrize("row", VIEWS)
+def test_views_of_numpy_weights_are_their_weights(row: str) -> None:
+    """A checkpoint is often restored as NumPy arrays: the file is the same as with JAX's."""
+    fn, weights = VIEWS[row]
+    x = np.random.default_rng(1).normal(size=(2, 4, 4, 12)).astype(np.float32)
+    if weights is None:
+        module = fn.__closure__[0].cell_contents  # type: ignore[attr-defined]
+        weights = drawn(jax.eval_shape(module.init, jax.random.key(0), x))
+    here = jax.tree.map(lambda w: np.array(w), weights)
+    models = [
+        to_onnx(functools.partial(fn, held), [("N", 4, 4, 12)], model_name="m", strip_provenance=True)
+        for held in (here, jax.tree.map(jnp.asarray, weights))
+    ]
+    named = [{t.name for t in m.graph.initializer if not CONSTANT.match(t.name)} for m in models]
+    assert named[0] == named[1]
+    assert len(named[0]) >= 1
+    assert [n.op_type for n in models[0].graph.node] == [n.op_type for n in models[1].graph.node]
+    (got,) = run(session(models[0]), [x])
+    assert_same(got, jax.jit(fn)(here, x))
 
 
 def test_tied_weights_are_stored_once() -> None:

@@ -122,6 +122,7 @@ class Inliner:
         self.params: dict[Var, Param] = {}
         self._constants: dict[Key, Atom] = {}
         self._keep: list[Any] = []
+        self._views: list[Eqn] = []
         self._draws = Draws(self.params)
         self._foreign = Foreign()
         self.dropped: list[str] = []
@@ -134,6 +135,7 @@ class Inliner:
         env.update(zip(jaxpr.constvars, map(self._constant, consts), strict=True))
         eqns: list[Eqn] = []
         outputs = self._inline(jaxpr, env, eqns, NOWHERE, None)
+        eqns[:0] = self._views
         return Program(inputs, tuple(eqns), outputs, self.params, tuple(input_names), tuple(output_names))
 
     # -- atoms --------------------------------------------------------------------------------
@@ -159,7 +161,11 @@ class Inliner:
         aval = Aval(tuple(map(int, array.shape)), np.dtype(array.dtype))
         param = self._names.find(value)
         atom: Atom
-        if param is None and array.size <= _MAX_LITERAL:
+        if param is None and (view := self._names.view(value)) is not None:
+            atom = Var(aval)
+            whole = self._constant(view.array)
+            self._views.append(Eqn(view.primitive, (whole,), (atom,), view.params, NOWHERE))
+        elif param is None and array.size <= _MAX_LITERAL:
             atom = Lit(np.asarray(array), aval)
         else:
             atom = Var(aval)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -39,12 +41,22 @@ def key_of(array: Any) -> Key:
     return ("object", id(array))
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a NumPy array reads the whole of a weight: ``primitive`` with ``params``, applied to ``array``."""
+
+    array: np.ndarray[Any, Any]
+    primitive: str
+    params: Mapping[str, Any]
+
+
 class WeightNames:
     """Paths of the arrays that a callable holds."""
 
     def __init__(self, fn: Callable[..., Any] | None) -> None:
         self._paths: dict[Key, list[str]] = {}
         self._keep: list[Any] = []
+        self._at: dict[int, np.ndarray[Any, Any]] = {}
         holding: list[tuple[str, list[tuple[tuple[str, ...], Any]]]] = []
         known: set[Key] = set()
         for name, obj in () if fn is None else _roots(fn):
@@ -65,6 +77,8 @@ class WeightNames:
         if path and path not in paths:
             paths.append(path)
         self._keep.append(leaf)
+        if isinstance(leaf, np.ndarray) and leaf.size and leaf.flags.c_contiguous:
+            self._at.setdefault(leaf.__array_interface__["data"][0], leaf)
 
     def find(self, array: Any) -> Param | None:
         """The Param for ``array``, or None when the callable does not hold it under a path."""
@@ -72,6 +86,27 @@ class WeightNames:
         if not paths:
             return None
         return Param(paths[0], array, tuple(paths[1:]))
+
+    def view(self, array: Any) -> View | None:
+        """The weight that ``array`` is another shape or a transpose of, or None.
+
+        A layer that reshapes a weight held by NumPy does so before JAX sees it: the trace has the view.
+        """
+        if not isinstance(array, np.ndarray) or not array.size:
+            return None
+        whole = self._at.get(array.__array_interface__["data"][0])
+        if whole is None or (whole.size, whole.dtype) != (array.size, array.dtype):
+            return None
+        if array.flags.c_contiguous:
+            params = {"new_sizes": array.shape, "dimensions": None, "sharding": None}
+            return View(whole, "reshape", params)
+        if sorted(whole.shape) != sorted(array.shape):
+            return None
+        for order in itertools.permutations(range(whole.ndim)):
+            moved = whole.transpose(order)
+            if (moved.shape, moved.strides) == (array.shape, array.strides):
+                return View(whole, "transpose", {"permutation": order})
+        return None
 
 
 def _roots(fn: Any) -> Iterator[tuple[str, Any]]:
