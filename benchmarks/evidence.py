@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from onnx import TensorProto, helper
 
+from benchmarks import page
 from onnxproof import allclose, to_onnx, verify
 from onnxproof.evidence import execute, verify_artifacts
 from onnxproof.evidence.proof import Recorded
@@ -37,7 +38,8 @@ def seconds(fn: Callable[[], object], runs: int = RUNS) -> float:
     return statistics.median(times)
 
 
-def overhead() -> None:
+def overhead() -> list[str]:
+    """Rows of the table: one small model, run, compared, proven."""
     weight = jnp.asarray(np.random.default_rng(0).normal(size=(WIDTH, WIDTH)) / WIDTH**0.5, jnp.float32)
 
     def model(x: jax.Array) -> jax.Array:
@@ -53,8 +55,12 @@ def overhead() -> None:
         once = seconds(lambda: OrtSession(path).run([x]))
         compared = seconds(lambda: allclose(model, path, [x]))
         proven = seconds(lambda: verify(model, path, [x]), 3)
-    print(f"bare run {bare * 1e3:.2f} ms, load and run {once * 1e3:.1f} ms")
-    print(f"allclose {compared * 1e3:.0f} ms, verify (a process, two optimization levels) {proven:.2f} s")
+    return [
+        f"| a bare run | {bare * 1e3:.2f} ms |",
+        f"| loading and running | {once * 1e3:.1f} ms |",
+        f"| `allclose`: JAX, JAX in float64, ONNX Runtime | {compared * 1e3:.0f} ms |",
+        f"| `verify`: a process for each of two optimization levels | {proven:.2f} s |",
+    ]
 
 
 def large(folder: Path, gib: float) -> tuple[Path, list[np.ndarray], list[np.ndarray]]:
@@ -91,8 +97,8 @@ def large(folder: Path, gib: float) -> tuple[Path, list[np.ndarray], list[np.nda
     return folder / "large.onnx", [index], [want]
 
 
-def verifying(gib: float) -> None:
-    """A large bundle: its files, and the whole of it, beside reading it and hashing it with a standard tool."""
+def verifying(gib: float) -> list[str]:
+    """Rows of the table: a large bundle's files, and the whole of it, beside reading and standard tools."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         model, inputs, want = large(folder, gib)
@@ -117,19 +123,23 @@ def verifying(gib: float) -> None:
             for name, call in calls.items():
                 times.setdefault(name, []).append(seconds(call, 1))
     found = {name: statistics.median(values) for name, values in times.items()}
-    print(f"{gib} GiB: " + ", ".join(f"{name} {value:.2f} s" for name, value in found.items()))
+    rows = [f"| {gib:g} GiB: {name} | {value:.2f} s |" for name, value in found.items()]
     for name in ("verify_artifacts", "execute"):
         for tool in ("sha256sum", "openssl"):
-            print(f"{name}: {found[name] / (found['reading'] + found[tool]):.2f} of reading and {tool}")
+            part = found[name] / (found["reading"] + found[tool])
+            rows.append(f"| {name} ÷ (reading + {tool}) | {part:.2f} |")
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=2.0)
+    page.add_option(parser)
     options = parser.parse_args()
-    overhead()
-    if options.gib:
-        verifying(options.gib)
+    lines = ["| what | median |", "|---|---|", *overhead(), *(verifying(options.gib) if options.gib else [])]
+    print("\n".join(lines))
+    if options.write:
+        page.write("evidence", "\n".join([f"{page.conditions('jax', 'onnxruntime')}.", "", *lines]))
 
 
 if __name__ == "__main__":

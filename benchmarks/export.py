@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import page
+
 FRAMEWORKS = ("jax", "nnx", "linen", "equinox", "haiku")
 TOOLS = ("onnxproof", "jax2onnx")
 BATCH, TIME = 2, 16
@@ -147,6 +149,7 @@ def measure(name: str, repeats: int, folder: Path) -> dict[str, dict[str, Any]]:
     return out
 
 
+Rows = dict[str, dict[str, dict[str, Any]]]
 FIGURES = (
     "cold_s",
     "export_s",
@@ -160,24 +163,55 @@ FIGURES = (
 )
 
 
-def table(rows: dict[str, dict[str, dict[str, Any]]]) -> str:
-    """A Markdown table of ``ours / theirs``."""
-    lines = ["| model | " + " | ".join(FIGURES) + " |", "|---" * (len(FIGURES) + 1) + "|"]
+def table(rows: Rows) -> str:
+    """A Markdown table: ours, and theirs divided by ours in parentheses."""
+    heads = ["model", *(f.rpartition("_")[0] or f for f in FIGURES)]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for name, row in rows.items():
         ours, theirs = (row[tool] for tool in TOOLS)
-        cells = [f"{_show(ours, f)} / {_show(theirs, f)}" for f in FIGURES]
-        note = f" ({theirs['error'][:60]})" if "error" in theirs else ""
-        lines.append(f"| {name}{note} | " + " | ".join(cells) + " |")
+        note = " ¹" if "error" in theirs else ""
+        lines.append(f"| {name}{note} | " + " | ".join(_cell(ours, theirs, f) for f in FIGURES) + " |")
     return "\n".join(lines)
 
 
-def _show(figures: dict[str, Any], key: str) -> str:
-    value = figures.get(key)
+def _cell(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> str:
+    value, other = ours.get(key), theirs.get(key)
     if value is None:
         return "-"
+    shown = f"{value / 1024:.0f} KiB" if key.endswith("bytes") else str(value)
     if key.endswith("_s"):
-        return f"{value * 1e3:.3g} ms"
-    return f"{value / 1024:.0f} KiB" if key.endswith("bytes") else str(value)
+        shown = (
+            f"{value * 1e6:.0f} µs"
+            if value < 1e-4
+            else f"{value * 1e3:.3g} ms"
+            if value < 1
+            else f"{value:.2f} s"
+        )
+    return f"{shown} ({other / value:.2f})" if other is not None and value > 0 else shown
+
+
+def means(rows: Rows) -> str:
+    """How many models each tool exported, and of those that both did the geometric means and least ratios."""
+    both = {name: r for name, r in rows.items() if all("error" not in r[t] for t in TOOLS)}
+    ours = [name for name, r in rows.items() if "error" not in r[TOOLS[0]]]
+    lines = [
+        f"onnxproof exported {len(ours)} of {len(rows)} models, jax2onnx {len(both)}. Theirs divided by ours, where",
+        "both have a file that runs:",
+        "",
+        "| figure | geometric mean | least |",
+        "|---|---|---|",
+    ]
+    for key in FIGURES:
+        ratios = {
+            name: r[TOOLS[1]][key] / r[TOOLS[0]][key]
+            for name, r in both.items()
+            if r[TOOLS[0]].get(key, 0) > 0 and r[TOOLS[1]].get(key) is not None
+        }
+        if ratios:
+            least = min(ratios, key=lambda name: ratios[name])
+            mean = statistics.geometric_mean(ratios.values())
+            lines.append(f"| {key.rpartition('_')[0] or key} | {mean:.2f} | {ratios[least]:.2f}, {least} |")
+    return "\n".join(lines)
 
 
 def _compile_sources() -> None:
@@ -194,6 +228,7 @@ def main() -> None:
     parser.add_argument("--models", help="comma-separated; all by default")
     parser.add_argument("--repeats", type=int, default=3, help="cold exports of each model by each tool")
     parser.add_argument("--output", help="write the figures as JSON here")
+    page.add_option(parser)
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -206,15 +241,10 @@ def main() -> None:
         for name in options.models.split(",") if options.models else list(names()):
             rows[name] = measure(name, options.repeats, Path(folder))
             print(table({name: rows[name]}).splitlines()[-1], flush=True)
-    print("\n" + table(rows) + "\n")
-    both = [r for r in rows.values() if all("error" not in r[t] for t in TOOLS)]
-    ours = [r for r in rows.values() if "error" not in r["onnxproof"]]
-    print(f"exported: onnxproof {len(ours)} of {len(rows)}, both {len(both)}")
-    for key in FIGURES:
-        ratios = [r["jax2onnx"][key] / r["onnxproof"][key] for r in both if r["onnxproof"].get(key)]
-        if ratios:
-            mean = statistics.geometric_mean(ratios)
-            print(f"{key}: theirs / ours, geometric mean {mean:.2f}, least {min(ratios):.2f}")
+    text = f"{means(rows)}\n\n{table(rows)}\n\n¹ jax2onnx gives no file, or one that does not run."
+    print("\n" + text)
+    if options.write:
+        page.write("export", f"One run; {page.conditions('jax', 'jax2onnx', 'onnxruntime')}.\n\n{text}")
     if options.output:
         document = {"python": platform.python_version(), "machine": platform.processor(), "models": rows}
         Path(options.output).write_text(json.dumps(document, indent=1) + "\n")

@@ -5,12 +5,15 @@ Run as ``python -m benchmarks.large``. The export runs in a process of its own, 
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from benchmarks import page
 
 LAYERS, WIDTH = 32, 4096  # 32 * 4096 * 4096 * 4 bytes = 2 GiB
 ALLOWANCE = 512 * 2**20
@@ -82,21 +85,29 @@ def main() -> None:
         step = {"export": export, "verify": verify}[sys.argv[1]]
         print(json.dumps(step(sys.argv[2])))
         return
+    parser = argparse.ArgumentParser(description=__doc__)
+    page.add_option(parser)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "large.onnx")
         made = _child("export", path)
         checked = _child("verify", path)
-        sizes = {p.name: p.stat().st_size for p in sorted(Path(folder).glob("large.onnx*"))}
     mib = 2**20
-    print(f"weights {made['weights'] / mib:.0f} MiB, export {made['seconds']:.1f} s")
-    print(f"peak {made['peak'] / mib:.0f} MiB ({made['before'] / mib:.0f} before the export began)")
-    print(
-        f"beyond the weights {(made['peak'] - made['weights']) / mib:.0f} MiB, allowed {ALLOWANCE / mib:.0f}"
-    )
-    print(f"files {sizes}")
-    print(f"ONNX Runtime matches: {checked['matches']}, max absolute error {checked['max_abs']:.3g}")
+    lines = [
+        "| what | |",
+        "|---|---|",
+        f"| weights | {made['weights'] / mib:,.0f} MiB |",
+        f"| export | {made['seconds']:.1f} s |",
+        f"| memory before the export began | {made['before'] / mib:,.0f} MiB |",
+        f"| most memory, the weights counted | {made['peak'] / mib:,.0f} MiB |",
+        f"| beyond the weights | {(made['peak'] - made['weights']) / mib:.0f} MiB |",
+        f"| largest difference between ONNX Runtime and JAX | {checked['max_abs']:.1e} |",
+    ]
+    print("\n".join(lines))
     if made["peak"] > made["weights"] + ALLOWANCE or not checked["matches"]:
-        sys.exit("the large model is outside its bounds")
+        sys.exit(f"the large model is outside its bounds: {ALLOWANCE / mib:.0f} MiB beyond, equal values")
+    if options.write:
+        page.write("large", "\n".join([f"{page.conditions('jax', 'onnxruntime')}.", "", *lines]))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ for what ONNX Runtime's kernels round, and no time is measured.
 from __future__ import annotations
 
 import argparse
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +16,14 @@ import jax
 import numpy as np
 
 import onnxproof
+from benchmarks.page import DOCS, write
 from benchmarks.zoo_models import network
 from onnxproof.cli.console import human_bytes
 from onnxproof.errors import OnnxProofError
 from onnxproof.precision.modes import MODES
 from onnxproof.precision.narrow import Narrowed
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "quantize.md"
+PAGE = DOCS / "quantize.md"
 NETWORKS = ("mlp", "resnet", "vit", "bert", "llama_prefill", "lstm", "moe")
 CASES = 3
 Arrays = list[np.ndarray]
@@ -116,9 +116,7 @@ def main() -> None:
                 print(lines[-1], flush=True)
         jax.clear_caches()
     if not arguments.print:
-        marks = re.compile(r"(<!-- table -->\n).*(<!-- end -->)", re.DOTALL)
-        table = "\n".join(lines)
-        PAGE.write_text(marks.sub(lambda m: f"{m[1]}{table}\n{m[2]}", PAGE.read_text()))
+        write("measured", "\n".join(lines), PAGE)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What native operators gain over what they stand for: recurrent cells, rotary embedding, attention, images.
+"""What native operators gain over what they stand for: recurrent cells, normalizations, rotary embedding, attention,
+images.
 
 Run as ``python -m benchmarks.raising``. Each function is exported as usual and with raising switched off; the two
 files run in turn on one thread of ONNX Runtime, and the ratio is that of the fastest runs, spelled out / native.
@@ -18,10 +19,22 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
+from benchmarks import page
 from onnxproof import to_onnx
 from onnxproof.raising import composite, load_composites
 
-FAMILIES = ("rotary", "attention", "resize", "depth_to", "space_to", "pixel")
+FAMILIES = (
+    "layer_norm",
+    "rms_norm",
+    "group_norm",
+    "instance_norm",
+    "rotary",
+    "attention",
+    "resize",
+    "depth_to",
+    "space_to",
+    "pixel",
+)
 Row = tuple[str, Callable[..., Any], Sequence[np.ndarray[Any, Any]]]
 
 
@@ -85,6 +98,28 @@ def interleaved(x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
     return jnp.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
 
 
+def layer_norm(x: jax.Array) -> jax.Array:
+    mean = x.mean(-1, keepdims=True)
+    scale, bias = normal(x.shape[-1], seed=1), normal(x.shape[-1], seed=2)
+    return (x - mean) * jax.lax.rsqrt(jnp.square(x - mean).mean(-1, keepdims=True) + 1e-5) * scale + bias
+
+
+def rms_norm(x: jax.Array) -> jax.Array:
+    return x * jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-6) * normal(x.shape[-1], seed=1)
+
+
+def grouped(groups: int | None) -> Callable[[jax.Array], jax.Array]:
+    """Flax's GroupNorm of [batch, height, width, channels]; each channel by itself where ``groups`` is None."""
+    from flax import linen
+
+    def norm(x: jax.Array) -> jax.Array:
+        module = linen.GroupNorm(num_groups=groups, group_size=None if groups else 1)
+        weights = {"scale": normal(x.shape[-1], seed=1), "bias": normal(x.shape[-1], seed=2)}
+        return module.apply({"params": weights}, x)  # type: ignore[return-value]
+
+    return norm
+
+
 def repeated(x: jax.Array) -> jax.Array:
     return jnp.repeat(jnp.repeat(x, 2, 2), 2, 3)
 
@@ -117,6 +152,12 @@ def rows() -> Iterator[Row]:
                     cell(gates, hidden, step, carries),
                     [normal(batch, 16, hidden)],
                 )
+    for size in ((2, 8, 16), (8, 128, 768)):
+        for fn in (layer_norm, rms_norm):
+            yield f"{fn.__name__} {'x'.join(map(str, size))}", fn, [normal(*size)]
+    for size in ((2, 8, 8, 32), (1, 64, 64, 128), (8, 32, 32, 64)):
+        yield f"group norm {'x'.join(map(str, size))}, 8 groups", grouped(8), [normal(*size)]
+        yield f"instance norm {'x'.join(map(str, size))}", grouped(None), [normal(*size)]
     for batch, length, heads, width in ((1, 1, 12, 64), (1, 128, 8, 64), (4, 128, 8, 64)):
         args = [normal(batch, length, heads, width), *(normal(length, 1, width // 2, seed=s) for s in (1, 2))]
         for fn in (rotary, interleaved):
@@ -154,8 +195,9 @@ def fastest(sessions: Sequence[ort.InferenceSession], args: Sequence[Any], secon
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="for each row")
+    page.add_option(parser)
     options = parser.parse_args()
-    print("| case | spelled out | native | ratio | largest difference |\n|---|---|---|---|---|")
+    lines = ["| case | spelled out | native | ratio | largest difference |", "|---|---|---|---|---|"]
     for name, fn, args in rows():
         spec = [tuple(a.shape) for a in args]
         native = session(to_onnx(fn, spec))
@@ -164,9 +206,13 @@ def main() -> None:
         slow, fast = fastest([other, native], args, options.seconds)
         feed = dict(zip((i.name for i in native.get_inputs()), args, strict=True))
         off = float(np.abs(native.run(None, feed)[0] - np.asarray(jax.jit(fn)(*args))).max())
-        print(
-            f"| {name} | {slow * 1e6:.0f} us | {fast * 1e6:.0f} us | {slow / fast:.2f} | {off:.0e} |",
-            flush=True,
+        lines.append(
+            f"| {name} | {slow * 1e6:.0f} µs | {fast * 1e6:.0f} µs | {slow / fast:.2f} | {off:.0e} |"
+        )
+        print(lines[-1], flush=True)
+    if options.write:
+        page.write(
+            "raising", "\n".join([f"{page.conditions('jax', 'onnxruntime')}; one thread.", "", *lines])
         )
 
 

@@ -11,6 +11,7 @@ import time
 import jax
 import jax.numpy as jnp
 
+from benchmarks import page
 from onnxproof import to_onnx
 
 LENGTHS = (1_000, 2_000, 5_000, 10_000, 50_000)
@@ -30,10 +31,12 @@ def chain(equations: int) -> object:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS)
+    page.add_option(parser)
+    options = parser.parse_args()
     spec = jax.ShapeDtypeStruct((4,), jnp.float32)
     to_onnx(chain(30), [spec])  # imports and caches are not what is measured
-    print("| equations | trace s | export s | export / trace | µs per equation |\n|---|---|---|---|---|")
-    for length in parser.parse_args().lengths:
+    lines = ["| equations | trace | export | export / trace | per equation |", "|---|---|---|---|---|"]
+    for length in options.lengths:
         fn = chain(length)
         start = time.perf_counter()
         count = len(jax.make_jaxpr(fn)(spec).eqns)
@@ -42,7 +45,11 @@ def main() -> None:
         start = time.perf_counter()
         to_onnx(fresh, [spec])
         export = time.perf_counter() - start
-        print(f"| {count} | {trace:.2f} | {export:.2f} | {export / trace:.2f} | {export / count * 1e6:.0f} |")
+        each = export / count * 1e6
+        lines.append(f"| {count:,} | {trace:.2f} s | {export:.2f} s | {export / trace:.2f} | {each:.0f} µs |")
+        print(lines[-1], flush=True)
+    if options.write:
+        page.write("scaling", "\n".join([f"{page.conditions('jax')}.", "", *lines]))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks import page
+
 SRC = Path(__file__).resolve().parent.parent / "src"
 MODEL = """
 import jax.numpy as jnp
@@ -69,14 +71,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, help="write the figures as JSON")
+    page.add_option(parser)
     options = parser.parse_args()
     found = measure(options.rounds)
+    lines = ["| process | median | wanted |", "|---|---|---|"]
     for name, value in found.items():
-        print(f"{name:20} {value:6.3f} s")
-    for name, (base, most) in LIMITS.items():
-        value = found[name] if base is None else found[name] / found[base]
-        what = "s" if base is None else f"times {base!r}"
-        print(f"{name:20} {value:6.2f} {what}, wanted below {most:g}")
+        base, most = LIMITS.get(name, (None, None))
+        wanted = "" if most is None else f"below {most:g} s"
+        if base is not None:
+            wanted = f"{value / found[base]:.2f} times `{base}`, below {most:g}"
+        lines.append(f"| `{name}` | {value:.3f} s | {wanted} |")
+    print("\n".join(lines))
+    if options.write:
+        page.write("startup", "\n".join([f"{page.conditions('jax', 'typer')}.", "", *lines]))
     if options.output is not None:
         facts = {"python": platform.python_version(), "machine": platform.machine(), "seconds": found}
         options.output.write_text(json.dumps(facts, indent=2) + "\n")

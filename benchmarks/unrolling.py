@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
+from benchmarks import page
 from onnxproof import to_onnx
 from onnxproof.capture.unroll import UnrollScans
 
@@ -83,12 +84,18 @@ def row(size: tuple[int, int, int, int], rounds: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
-    rounds = parser.parse_args().rounds
-    print(
-        "| layers x width, [batch, positions] | Scan | spelled out / Scan | load | file |\n|---|---|---|---|---|"
-    )
+    page.add_option(parser)
+    options = parser.parse_args()
+    lines = [
+        "| layers x width, [batch, positions] | Scan | spelled out / Scan | load | file |",
+        "|---|---|---|---|---|",
+    ]
     for size in (*SIZES, *LARGE):
-        print(row(size, rounds), flush=True)
+        lines.append(row(size, options.rounds))
+        print(lines[-1], flush=True)
+    if options.write:
+        said = f"{page.conditions('jax', 'onnxruntime')}; one thread."
+        page.write("unrolling", "\n".join([said, "", *lines]))
 
 
 if __name__ == "__main__":

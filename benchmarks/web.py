@@ -21,13 +21,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from benchmarks.page import DOCS, write
 from onnxproof.evidence.runtimes.ort_web import OrtWebNode
 from onnxproof.evidence.source import host
 from tests.running import to_feed
 from tests.web.models import MODELS, expected, subject
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "web.md"
-START, END = "<!-- compared: start -->\n", "<!-- compared: end -->\n"
 TOOLS = ("onnxproof", "jax2onnx")
 
 
@@ -121,8 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows[name] = compare(name, options.starts)
         print(name, rows[name], file=sys.stderr, flush=True)
     text = page(rows, options.starts)
-    before, _, rest = PAGE.read_text().partition(START)
-    PAGE.write_text(before + START + text + END + rest.partition(END)[2])
+    write("compared", text, DOCS / "web.md")
     print(text)
 
 

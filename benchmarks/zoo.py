@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks import page
 from benchmarks.zoo_candidates import JIT, TOOLS
 from benchmarks.zoo_models import ZOO
 
@@ -225,6 +226,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one thread, two short turns: whether all works")
     parser.add_argument("--output", type=Path, help="write every figure as JSON here")
     parser.add_argument("--folder", type=Path, help="keep the files that the tools write here")
+    page.add_option(parser)
     options = parser.parse_args()
     names = options.models.split(",") if options.models else list(ZOO)
     threads = [1] if options.quick else [int(t) for t in options.threads.split(",")]
@@ -246,6 +248,10 @@ def main() -> None:
                 measure(folder, name, t, rows[name], rounds, seconds)
             print(line(name, rows[name], threads), file=sys.stderr, flush=True)
     print(table(rows, threads) + "\n\n" + means(rows, threads) + "\n\n" + reasons(rows))
+    if options.write:
+        packages = ("jax", "jax2onnx", "torch", "onnxruntime")
+        said = f"One run; {page.conditions(*packages)}."
+        page.write("zoo", f"{said}\n\n{table(rows, threads)}\n\n{means(rows, threads)}")
     print(f"took {time.perf_counter() - began:.0f} s", file=sys.stderr)
     if options.output:
         document = {"python": platform.python_version(), "machine": platform.processor(), "models": rows}

@@ -11,14 +11,12 @@ JavaScript around ``session.run``.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
+from benchmarks.page import DOCS, write
 from onnxproof.evidence.runtimes.ort_web import WEBGPU
 from onnxproof.evidence.source import host
 from tests.web.models import MODELS, PLACES, Place, Running, subject
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "web.md"
-START, END = "<!-- measured: start -->\n", "<!-- measured: end -->\n"
 RUNS = {"wasm": 20, "webgpu": 3}
 Cell = tuple[float, float, float, str]  # error, part of what is allowed, seconds, what fell back
 
@@ -83,8 +81,7 @@ def main() -> None:
         if cells[worst][1] > 1:
             sys.exit(f"{place.name}: {worst} is off by {cells[worst][0]}")
         found[place.name] = version, cells
-    before, _, rest = PAGE.read_text().partition(START)
-    PAGE.write_text(before + START + page(found) + END + rest.partition(END)[2])
+    write("measured", page(found), DOCS / "web.md")
 
 
 if __name__ == "__main__":
