@@ -18,7 +18,7 @@ const ARRAYS = {
 const ADAPTER_SECONDS = 30; // a browser without a working driver may never answer
 const PLACED = /placed on \[(\w+)\]\. Number of nodes: (\d+)/;
 
-let log = null; // what the runtime tells of a session while it is made
+let log = null; // what the runtime tells while the placement of a model is asked for
 
 /** Take what goes to the console. Emscripten binds its functions when its module starts: call this before. */
 export function takeConsole() {
@@ -54,25 +54,17 @@ export class Session {
     const ort = (this.ort = await this.importOrt());
     ort.env.wasm.numThreads = threads;
     ort.env.wasm.proxy = false;
-    ort.env.logLevel = this.tells ? "verbose" : "error";
+    ort.env.logLevel = "error";
     const earlier = this.session;
     this.session = null;
     await earlier?.release();
-    log = [];
-    let placement;
-    try {
-      this.session = await ort.InferenceSession.create(model, {
-        ...options,
-        executionProviders: [provider],
-        externalData: external.map((data, i) => ({ path: header.external[i], data })),
-        logSeverityLevel: this.tells ? 0 : 3,
-        logVerbosityLevel: 1,
-      });
-      placement = this.tells ? placed(log) : null;
-    } finally {
-      log = null;
-      ort.env.logLevel = "error";
-    }
+    const given = {
+      ...options,
+      executionProviders: [provider],
+      externalData: external.map((data, i) => ({ path: header.external[i], data })),
+    };
+    const placement = this.tells ? await placementOf(ort, model, given) : null;
+    this.session = await ort.InferenceSession.create(model, { ...given, logSeverityLevel: 3 });
     const isolated = globalThis.crossOriginIsolated ?? null;
     const facts = { adapter, placement, threads: ort.env.wasm.numThreads, isolated };
     return { header: { ...facts, version: ort.env.versions.web ?? ort.env.versions.common }, blobs: [] };
@@ -118,14 +110,24 @@ async function adapterFacts() {
   return { vendor, architecture, device, description, software };
 }
 
-/** Nodes by provider, of all graphs of a model, from the verbose log of the session that placed them. */
-function placed(lines) {
-  const nodes = {};
-  for (const line of lines) {
-    const found = PLACED.exec(line);
-    if (found) nodes[found[1]] = (nodes[found[1]] ?? 0) + Number(found[2]);
+/**
+ * Nodes by provider, of all graphs of a model, from the verbose log of a session that is made for it alone: one that
+ * writes such a log goes on writing while it runs, and is slower for it.
+ */
+async function placementOf(ort, model, given) {
+  log = [];
+  try {
+    const scout = await ort.InferenceSession.create(model, { ...given, logSeverityLevel: 0, logVerbosityLevel: 1 });
+    await scout.release();
+    const nodes = {};
+    for (const line of log) {
+      const found = PLACED.exec(line);
+      if (found) nodes[found[1]] = (nodes[found[1]] ?? 0) + Number(found[2]);
+    }
+    return nodes;
+  } finally {
+    log = null;
   }
-  return nodes;
 }
 
 function textOf(error) {
