@@ -425,6 +425,16 @@ def ops(graph: ir.Graph | ir.Function) -> list[str]:
     return [n.op_type for n in graph]
 
 
+def test_an_operand_that_no_cast_takes_is_refused() -> None:
+    """Also where the result is of a type that needs no cast back."""
+    x, y = np.ones((2, 3), BF16), np.ones((3, 2), BF16)
+    for op, args, want in (("MatMul", [x, y], np.ones((2, 2), BF16)), ("Greater", [x, x], np.ones((2, 3), bool)),
+                           ("Cast", [x], np.ones((2, 3), np.float32))):  # fmt: skip
+        model = model_of(op, args, [want], {"to": ir.DataType.FLOAT} if op == "Cast" else {}, 21)
+        with pytest.raises(IllegalForTarget, match="bfloat16"):
+            legalize(model, PassContext(21, "ort-web-webgpu"))
+
+
 def test_casts_are_shared_and_keep_their_rounding() -> None:
     x, w = value("x", BF16, [8]), value("w", BF16, [8])
     total = node("Add", [x, w], BF16, [8])

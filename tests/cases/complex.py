@@ -160,7 +160,7 @@ CASES = [
          also=[[X[:1]], [X[:0]]], ops=["MatMul"]),
     Case("div_constant_scalar", lambda z: z / (1 + 2j), [C64(2 - 1j)], ops=["MatMul"]),
     Case("div_constant_double", lambda z: z / (1 + 3j), [_scaled(60, 300, C128)], x64=True, atol=0, ops=["MatMul"]),
-    Case("div_constant_extreme", lambda z: (z / C64(2e38 + 2e38j), z / C64(1e-38j)), [_scaled(60, 0)], atol=0),
+    Case("div_constant_extreme", lambda z: z / C64(2e-38j), [_scaled(60, 0)], atol=0, ops=["!MatMul"]),
     Case("div_real", lambda z, x: z / x, [EDGES.repeat(8), np.tile(REALS, 64)], ops=["!Concat", "!Sub"]),
     Case("div_real_parts", lambda z, x: (z - z.real) / x, [EDGES.repeat(8), np.tile(REALS, 64)], ops=["!Max"]),
     Case("div_real_broadcast", lambda z, x: (z / x, z[0] / x[:, None], z / z.real), [X, f32(7)]),

@@ -254,6 +254,25 @@ def off(value: float, low: float, high: float) -> Callable[[Answers], bool]:
     return lambda answers: bool(low <= abs(float(answers[-1]["arrays"][0].item()) - value) <= high)
 
 
+def impulse() -> Array:
+    """256 complex numbers, of which the second is 1."""
+    return np.stack([np.eye(1, 256, 1), np.zeros((1, 256))], -1).astype(np.float32)
+
+
+def i64(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def imprecise(wanted: Array, low: float, high: float) -> Callable[[Answers], bool]:
+    """Whether the last run gave these complex numbers, as pairs, the worst by ``low`` to ``high`` off."""
+
+    def shows(answers: Answers) -> bool:
+        got = answers[-1]["arrays"][0].reshape(-1, 2)
+        return bool(low <= np.abs(got[:, 0] + 1j * got[:, 1] - wanted).max() <= high)
+
+    return shows
+
+
 def webs(*, webgpu: bool) -> dict[str, tuple[Probe, ...]]:
     """What shows the limits of ONNX Runtime Web, by name."""
     both = {
@@ -298,6 +317,13 @@ def webs(*, webgpu: bool) -> dict[str, tuple[Probe, ...]]:
             Probe(*one("Log", f32(-1)), gives(0)), Probe(*one("Log", f32(0)), off(-88.03, 0, 0.01))
         ),
         "denormals-flushed": models(Probe(*one("Mul", f32(1e-30), f32(1e-10)), gives(0))),
+        "log-near-one": models(Probe(*one("Log", f32(1 + 2**-20)), off(2**-20, 2e-8, 2e-7))),
+        "dft-imprecise": models(
+            Probe(*one("DFT", impulse()), imprecise(np.fft.fft(np.eye(256)[1]), 1e-5, 2e-3))
+        ),
+        "slice-backwards": models(
+            Probe(*one("Slice", f32(0, 1, 2, 3), weights=[i64(2), i64(0), i64(0), i64(-1)]), gives(3, 2))
+        ),
         "sine-imprecise": models(Probe(*one("Sin", f32(1)), off(float(np.sin(1.0)), 1e-5, 2e-4))),
         "cast-saturates": models(Probe(*one("Cast", f32(3e9), to="INT32"), gives(2147483520))),
         "nan-unsorted": models(sorted_down(f32(1, NAN, 3, 2))),

@@ -53,6 +53,10 @@ def test_no_float64_on_webgpu() -> None:
     for dtype in ("int16", "uint16", "bfloat16"):
         with pytest.raises(IllegalForTarget, match=dtype):
             to_onnx(lambda x: x * 2, [jax.ShapeDtypeStruct((2,), dtype)], target="ort-web-webgpu")
+        with pytest.raises(IllegalForTarget, match=dtype):  # also where it is cast at once
+            to_onnx(
+                lambda x: x.astype("float32"), [jax.ShapeDtypeStruct((2,), dtype)], target="ort-web-webgpu"
+            )
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32"])
@@ -94,3 +98,34 @@ def test_an_earlier_opset_may_have_more_on_webgpu() -> None:
     model = to_onnx(jnp.sin, [(2,)], target="ort-web-webgpu", opset=23)
     assert metadata(model)["onnxproof.fallback"] == "Sin float32 (on WebGPU up to opset 21)"
     assert "onnxproof.fallback" not in metadata(to_onnx(jnp.sin, [(2,)], target="ort-web-webgpu", opset=21))
+
+
+@pytest.mark.parametrize("size", [8, 256, 300, 509, 4096])
+def test_fourier_transforms_on_webgpu(size: int) -> None:
+    """The runtime's DFT and its slices backwards are not used: both are wrong there."""
+
+    def fn(x):
+        z = jnp.fft.fft(x + 1j * jnp.flip(x))
+        return z, jnp.fft.ifft(z), jnp.fft.rfft(x), jnp.fft.irfft(z)
+
+    x = np.random.default_rng(0).normal(size=(3, size)).astype(np.float32)
+    model = to_onnx(fn, [("B", size)], target="ort-web-webgpu", opset=21)
+    assert "DFT" not in {n.op_type for n in model.graph.node}
+    bound = 2e-6 * size**0.5
+    matches, text = allclose_onnxruntime_web(
+        model, [x], 1e-5, bound, fn=fn, runner="browser", provider="webgpu"
+    )
+    assert matches, text
+
+
+def test_a_file_for_the_cpu_may_load_on_webgpu() -> None:
+    """Indices of resizing are constants: nothing of float64 is left."""
+
+    def fn(x):
+        return jax.image.resize(x, (2, 9, 9, 3), "nearest")
+
+    x = np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype(np.float32)
+    matches, text = allclose_onnxruntime_web(
+        to_onnx(fn, [x]), [x], fn=fn, runner="browser", provider="webgpu"
+    )
+    assert matches, text

@@ -72,9 +72,9 @@ def _last(ctx: Ctx, x: ir.Value, n: int, inverse: bool) -> ir.Value:
     """A transform over the last axis of numbers: ``[..., n, 2]`` to ``[..., n, 2]``."""
     if n == 1:
         return x
-    factor = _factor(n)
+    factor = next_factor(n)
     if _is_product(n):
-        return _product(ctx, x, _matrix(n, n, inverse), n)
+        return _product(ctx, x, transform_matrix(n, n, inverse), n)
     if n & (n - 1) == 0:
         return _native(ctx, x, n, inverse)
     if factor is None:
@@ -84,10 +84,10 @@ def _last(ctx: Ctx, x: ir.Value, n: int, inverse: bool) -> ir.Value:
 
 def _is_product(n: int) -> bool:
     """Whether a transform of this length is one product with its matrix."""
-    return n <= _MATRIX or (n <= _PRIME and _factor(n) is None)
+    return n <= _MATRIX or (n <= _PRIME and next_factor(n) is None)
 
 
-def _factor(n: int) -> int | None:
+def next_factor(n: int) -> int | None:
     """The factor of ``n`` next to its square root, None for a prime number."""
     return next((d for d in range(math.isqrt(n), 1, -1) if n % d == 0), None)
 
@@ -95,20 +95,20 @@ def _factor(n: int) -> int | None:
 # -- matrices ---------------------------------------------------------------------------------------
 
 
-def _roots(exponents: np.ndarray[Any, Any], n: int, inverse: bool) -> np.ndarray[Any, Any]:
+def turns(exponents: np.ndarray[Any, Any], n: int, inverse: bool) -> np.ndarray[Any, Any]:
     """exp(-2 pi i k / n) for each exponent k, or with + in an inverse transform."""
     turn = (2 if inverse else -2) * np.pi / n
     roots: np.ndarray[Any, Any] = np.exp(1j * (turn * (exponents % n)))
     return roots
 
 
-def _matrix(rows: int, n: int, inverse: bool, columns: int | None = None) -> np.ndarray[Any, Any]:
+def transform_matrix(rows: int, n: int, inverse: bool, columns: int | None = None) -> np.ndarray[Any, Any]:
     """The matrix of a transform of length ``n``: its first ``rows`` inputs to its first ``columns`` outputs."""
     exponents = np.outer(np.arange(rows), np.arange(n if columns is None else columns))
-    return _roots(exponents, n, inverse) / (n if inverse else 1)
+    return turns(exponents, n, inverse) / (n if inverse else 1)
 
 
-def _real_matrix(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def of_pairs(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A complex matrix as a real one on interleaved parts."""
     re, im = numbers.real, numbers.imag
     blocks = np.stack([np.stack([re, im], -1), np.stack([-im, re], -1)], 1)
@@ -118,7 +118,7 @@ def _real_matrix(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _product(ctx: Ctx, x: ir.Value, numbers: np.ndarray[Any, Any], size: int) -> ir.Value:
     """``[..., k, 2]`` times a complex matrix ``[k, size]``."""
     lead = (ctx.shape(x) or ())[:-2]
-    matrix = ctx.const(_real_matrix(numbers), ctx.dtype(x))
+    matrix = ctx.const(of_pairs(numbers), ctx.dtype(x))
     flat = ctx.reshape(x, (*lead, 2 * numbers.shape[0]))
     return ctx.reshape(ctx.op("MatMul", flat, matrix, shape=(*lead, 2 * size)), (*lead, size, 2))
 
@@ -130,7 +130,7 @@ def _of_reals(ctx: Ctx, x: ir.Value, n: int, size: int, inverse: bool = False) -
     """``[..., n]`` to the first ``size`` results, ``[..., size, 2]``."""
     lead = (ctx.shape(x) or ())[:-1]
     if _is_product(n):
-        numbers = _matrix(n, n, inverse, size)
+        numbers = transform_matrix(n, n, inverse, size)
         matrix = np.stack([numbers.real, numbers.imag], -1).reshape(n, 2 * size)
         flat = ctx.op("MatMul", x, ctx.const(matrix, ctx.dtype(x)), shape=(*lead, 2 * size))
         return ctx.reshape(flat, (*lead, size, 2))
@@ -145,13 +145,14 @@ def _to_reals(ctx: Ctx, x: ir.Value, n: int) -> ir.Value:
     half = n // 2 + 1
     lead = (ctx.shape(x) or ())[:-2]
     if _is_product(n):
-        numbers = _matrix(half, n, True)
+        numbers = transform_matrix(half, n, True)
         numbers[1 : n - half + 1] *= 2  # with the conjugate of the other half
         matrix = np.stack([numbers.real, -numbers.imag], 1).reshape(2 * half, n)
         flat = ctx.reshape(x, (*lead, 2 * half))
         return ctx.op("MatMul", flat, ctx.const(matrix, ctx.dtype(x)), shape=(*lead, n))
     other = (*lead, n - half, 2)
-    mirrored = ctx.slice(x, [n - half], [0], [-2], [-1], shape=other)
+    # Not a Slice with a step of -1: ONNX Runtime's on WebGPU begins at the end, whatever its start.
+    mirrored = ctx.op("Gather", x, ctx.i64(range(n - half, 0, -1)), axis=-2, shape=other)
     mirrored = ctx.op("Mul", mirrored, ctx.const([1, -1], ctx.dtype(x)))
     whole = ctx.op("Concat", x, mirrored, axis=-2, shape=(*lead, n, 2))
     result = _last(ctx, whole, n, True)
@@ -189,7 +190,7 @@ def _by_factors(ctx: Ctx, x: ir.Value, a: int, b: int, inverse: bool) -> ir.Valu
     swap = [*range(k), k + 1, k, k + 2]
     columns = ctx.transpose(ctx.reshape(x, (*lead, a, b, 2)), swap)
     inner = _last(ctx, columns, a, inverse)
-    twiddles = _roots(np.outer(np.arange(b), np.arange(a)), a * b, inverse)
+    twiddles = turns(np.outer(np.arange(b), np.arange(a)), a * b, inverse)
     rows = ctx.transpose(_times(ctx, inner, twiddles), swap)
     outer = _last(ctx, rows, b, inverse)
     return ctx.reshape(ctx.transpose(outer, swap), (*lead, a * b, 2))
@@ -200,7 +201,7 @@ def _by_convolution(ctx: Ctx, x: ir.Value, n: int, inverse: bool) -> ir.Value:
     lead = (ctx.shape(x) or ())[:-2]
     size = 1 << (2 * n - 2).bit_length()
     squares = np.arange(n, dtype=np.int64) ** 2
-    chirp = _roots(squares, 2 * n, inverse)
+    chirp = turns(squares, 2 * n, inverse)
     circular = np.zeros(size, np.complex128)
     circular[:n] = chirp.conj()
     circular[size - n + 1 :] = chirp.conj()[:0:-1]

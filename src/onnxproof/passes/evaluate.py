@@ -106,6 +106,13 @@ def _float_divide(node: ir.Node, args: list[Array]) -> Array | None:
     return np.asarray(np.divide(*args)) if args[0].dtype.kind == "f" else None
 
 
+def _clip(node: ir.Node, args: list[Array]) -> Array:
+    x, *bounds = args
+    for bound, limited in zip(bounds, (np.maximum, np.minimum), strict=False):
+        x = np.asarray(limited(x, bound))
+    return x
+
+
 def _where(node: ir.Node, args: list[Array]) -> Array:
     return np.where(*args)
 
@@ -143,6 +150,7 @@ ELEMENTWISE: Mapping[str, Operation] = {
     "Add": _ufunc(np.add),
     "And": _ufunc(np.logical_and),
     "Ceil": _ufunc(np.ceil),
+    "Clip": _clip,
     "Cos": _ufunc(np.cos),
     "Div": _float_divide,
     "Equal": _ufunc(np.equal),
@@ -150,6 +158,7 @@ ELEMENTWISE: Mapping[str, Operation] = {
     "Floor": _ufunc(np.floor),
     "Greater": _ufunc(np.greater),
     "GreaterOrEqual": _ufunc(np.greater_equal),
+    "IsNaN": _ufunc(np.isnan),
     "Less": _ufunc(np.less),
     "LessOrEqual": _ufunc(np.less_equal),
     "Log": _ufunc(np.log),

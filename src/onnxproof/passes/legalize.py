@@ -1,8 +1,8 @@
 """Rewrite what the target has no kernel for, from a table keyed by the operator and the type that is missing.
 
-Three ways, tried in this order: an *expansion* into other operators (``legalize_logic``, ``legalize_math``,
-``legalize_reduce``, ``legalize_window``), a *widening* (``legalize_widen``: compute in a larger type that has
-a kernel and narrow the result, where that gives the same value), and an error that says what the target would
+Three ways, tried in this order: an *expansion* into other operators (``legalize_fourier``, ``legalize_logic``,
+``legalize_math``, ``legalize_reduce``, ``legalize_window``), a *widening* (``legalize_widen``: compute in a larger
+type that has a kernel and narrow the result, where that gives the same value), and an error that says what it would
 take. What a rewrite writes is legalized in turn, so an expansion may use any operator of the core dialect.
 """
 
@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from onnxproof import targets
 from onnxproof.errors import IllegalForTarget
-from onnxproof.passes import legalize_logic, legalize_math, legalize_reduce, legalize_window
+from onnxproof.passes import legalize_fourier, legalize_logic, legalize_math, legalize_reduce, legalize_window
 from onnxproof.passes.edit import STANDS_FOR
 from onnxproof.passes.legalize_emit import Constants, DType, Emitter, dtype_of, site_of
 from onnxproof.passes.legalize_single import chain, in_single
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Expansion = Callable[[Emitter], ir.Value | None]
 
 EXPANSIONS: Mapping[tuple[str, DType | None], Expansion] = {
+    **legalize_fourier.EXPANSIONS,
     **legalize_logic.EXPANSIONS,
     **legalize_math.EXPANSIONS,
     **legalize_reduce.EXPANSIONS,
@@ -70,6 +71,16 @@ class Legalizer:
                     if not self._is_legal(node):
                         self._replace(node, constants)
         self._widener.sweep()
+        self._require_legal()
+
+    def _require_legal(self) -> None:
+        """Raise for what rewrites left: a widened operand is cast where it is made, and not every target casts all."""
+        for root in (self._model.graph, *(f.graph for f in self._model.functions.values())):
+            for graph in _nested(root):
+                for node in graph:
+                    if not self._is_legal(node):
+                        version = self._version(node)
+                        raise self._refusal(node, version, *self._missing(node, version))
 
     # -- judging ------------------------------------------------------------------------------
 
