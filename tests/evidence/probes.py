@@ -317,7 +317,7 @@ def webs(*, webgpu: bool) -> dict[str, tuple[Probe, ...]]:
             Probe(*one("Log", f32(-1)), gives(0)), Probe(*one("Log", f32(0)), off(-88.03, 0, 0.01))
         ),
         "denormals-flushed": models(Probe(*one("Mul", f32(1e-30), f32(1e-10)), gives(0))),
-        "log-near-one": models(Probe(*one("Log", f32(1 + 2**-20)), off(2**-20, 2e-8, 2e-7))),
+        "log-near-one": models(Probe(*one("Log", f32(1 - 1440 * 2**-23)), off(-1.71676e-4, 5e-8, 2e-7))),
         "dft-imprecise": models(
             Probe(*one("DFT", impulse()), imprecise(np.fft.fft(np.eye(256)[1]), 1e-5, 2e-3))
         ),
