@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,28 @@ from onnxproof.cli.examples import EXAMPLES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 MARK = "<!-- From here on scripts/cli_page.py writes this page. -->"
+# What stands in the page's source before a block of examples; tests/documents.py, which runs the blocks, reads it.
+DIRECTIVES = {
+    "onnxproof demo -o demo-output": "not run: it trains a network; tests/test_demo.py and `make test-wheel` run it",
+    "onnxproof verify scores.onnx --runtime onnxruntime --runtime openvino --bundle scores.evidence": (
+        "not run: needs the extra `openvino`; `make test-extras` proves on four runtimes"
+    ),
+    "onnxproof verify scores.evidence --device-record scores.device.json": (
+        "not run: the record comes from a browser; tests/test_page.py and `make test-web` judge such records"
+    ),
+    "onnxproof conform --profile jax --executor processes": "not run: it takes minutes; `make test-extras` runs it",
+    "onnxproof diff old.onnx new.onnx --run": "exits with 1",
+    "onnxproof diff old.onnx new.onnx --cases old.evidence": "exits with 1",
+    "onnxproof page scores.evidence -o site": (
+        "not run: it needs the npm package; `make test-web` builds pages and opens them"
+    ),
+    "onnxproof sign scores.evidence --key private.pem": (
+        "not run: needs the extra `sign` and a key; `make test-extras` runs it"
+    ),
+    "onnxproof weights swap scores.onnx step-9000.safetensors -o scores-9000.onnx": (
+        "not run: needs the extra `safetensors`; `make test-extras` swaps weights of such files"
+    ),
+}
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -32,9 +55,11 @@ def section(name: str, command: Any) -> Iterator[str]:
     """What the page says of a command."""
     yield f"## onnxproof {name}\n"
     yield f"{inspect.cleandoc(command.help or '')}\n"
-    if name in EXAMPLES:
+    for directive, lines in itertools.groupby(EXAMPLES.get(name, ()), lambda line: DIRECTIVES.get(line, "")):
+        if directive:
+            yield f"<!-- {directive} -->"
         yield "```console"
-        yield from (f"$ {line}" for line in EXAMPLES[name])
+        yield from (f"$ {line}" for line in lines)
         yield "```\n"
     yield "| argument or option | what |"
     yield "|---|---|"

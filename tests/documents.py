@@ -4,21 +4,25 @@
 * A block whose first line is ``# name.py`` or ``# name.toml`` is that file as well.
 * In ``console`` blocks the lines ``$ onnxproof ...`` are run and have to exit with 0; other commands are not run.
   Files of ``tests/docs_pages``, such as the package ``mypackage``, are there.
-* In the page's source ``<!-- not run: REASON -->`` before a block leaves it out, ``<!-- page not run: REASON -->``
-  all of a page, ``<!-- exits with N -->`` names the exit code; ``<!-- run first:``, lines of Python, ``-->`` are
-  run and not seen by readers.
+* In the page's source ``<!-- not run: REASON -->`` before a block leaves it out, ``<!-- exits with N -->`` names the
+  exit code; ``<!-- run first:``, lines of Python, ``-->`` are run and not seen by readers.
+  ``<!-- page run by FOLDER: REASON -->`` leaves all of a page to tests that have what it needs.
 """
 
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import onnxproof
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = Path(__file__).resolve().parent / "docs_pages"
@@ -39,10 +43,24 @@ class Block(NamedTuple):
     directive: str
 
 
-def skipped(page: str) -> str:
-    """Why no block of a page is run, or ``""``."""
-    found = re.search(r"^<!-- page not run: (.+?) -->$", page, re.MULTILINE)
+def runner(page: str) -> str:
+    """The folder of the tests that run a page where they have what it needs, or ``""``."""
+    found = re.search(r"^<!-- page run by (\S+): .+ -->$", page, re.MULTILINE)
     return found[1] if found else ""
+
+
+def run_apart(document: str, folder: Path) -> None:
+    """Run the blocks of a page in a process of its own, in ``folder``; its output is the error."""
+    path = os.pathsep.join([str(Path(onnxproof.__file__).parent.parent), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.documents", document],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
 def blocks(page: str) -> Iterator[Block]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import onnxproof
-from tests.documents import SHELLS, blocks, commands, skipped
-from tests.test_cli import SRC
+from tests.documents import SHELLS, blocks, commands, run_apart, runner
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -26,7 +22,7 @@ PAGES = [
 def runs(document: str) -> bool:
     """Whether a page has a block to run."""
     page = (ROOT / document).read_text()
-    return not skipped(page) and any(
+    return not runner(page) and any(
         block.language == "python" or (block.language in SHELLS and any(commands(block.text)))
         for block in blocks(page)
         if not block.directive.startswith("not run:")
@@ -35,15 +31,13 @@ def runs(document: str) -> bool:
 
 @pytest.mark.parametrize("document", [page for page in PAGES if runs(page)])
 def test_blocks_run(tmp_path: Path, document: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.documents", document],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), str(ROOT)])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    run_apart(document, tmp_path)
+
+
+@pytest.mark.parametrize("document", [page for page in PAGES if runner((ROOT / page).read_text())])
+def test_pages_that_run_elsewhere_do(document: str) -> None:
+    lane = ROOT / runner((ROOT / document).read_text())
+    assert any(f'run_apart("{document}"' in path.read_text() for path in lane.glob("test_*.py"))
 
 
 @pytest.mark.parametrize("document", PAGES)

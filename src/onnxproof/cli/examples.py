@@ -23,8 +23,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "sign": ("onnxproof sign scores.evidence --key private.pem",),
     "demo": ("onnxproof demo -o demo-output",),
     "quantize": (
-        "onnxproof quantize scores.evidence --mode int8",
-        "onnxproof quantize scores.onnx --mode int8-static --calibrate cases.npz -o small.onnx",
+        "onnxproof quantize build.evidence --mode int8",
+        "onnxproof quantize build.onnx --mode int8-static --calibrate cases.npz -o small.onnx",
     ),
     "convert": ("onnxproof convert scores.evidence --to float16",),
     "doctor": ("onnxproof doctor", "onnxproof doctor scores.evidence --json"),

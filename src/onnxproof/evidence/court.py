@@ -10,7 +10,7 @@ from typing import Any
 
 from onnxproof.errors import ConformanceError
 from onnxproof.evidence import bundle
-from onnxproof.evidence.derive import settle
+from onnxproof.evidence.derive import first_run, settle
 from onnxproof.evidence.files import read_inside, safe_parts
 from onnxproof.evidence.measure import measure
 from onnxproof.evidence.record import (
@@ -60,15 +60,7 @@ def processes(record_or_names: Record | Sequence[str], adapters: Mapping[str, st
 
 def runs_of(record: Record) -> list[Run]:
     """All runs of a record, the one at its top first."""
-    first = Run(
-        runtime=record.runtime,
-        execution=record.execution,
-        status="not_run",
-        failure=None,
-        level="none",
-        input_cases=record.input_cases,
-    )
-    return [first, *record.other_runs]
+    return [first_run(record), *record.other_runs]
 
 
 def hear(record: Record, folder: Path, workers: Sequence[RuntimeProcess]) -> Record:

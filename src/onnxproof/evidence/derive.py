@@ -40,22 +40,24 @@ EXIT_CODES: dict[Failure, int] = {
 UNSETTLED = "0" * 64  # stands in digests until they are made
 
 
+def first_run(record: Record) -> Run:
+    """The run whose facts stand at the top of a record, without a verdict."""
+    return Run(
+        runtime=record.runtime,
+        execution=record.execution,
+        status="not_run",
+        failure=None,
+        level="none",
+        input_cases=record.input_cases,
+    )
+
+
 def settle(record: Record) -> Record:
     """The record with every derived field made anew from the facts in it.
 
     Settling a settled record changes nothing; a record that settling would change contradicts itself.
     """
-    primary = _settle_run(
-        Run(
-            runtime=record.runtime,
-            execution=record.execution,
-            status="not_run",
-            failure=None,
-            level="none",
-            input_cases=record.input_cases,
-        ),
-        record,
-    )
+    primary = _settle_run(first_run(record), record)
     others = [_settle_run(run, record) for run in record.other_runs]
     stages = _settle_stages(record, [primary, *others])
     failure = next((f for _, f in _outcomes(stages) if f), None)

@@ -8,7 +8,7 @@ take. What a rewrite writes is legalized in turn, so an expansion may use any op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
@@ -17,6 +17,7 @@ from onnxproof import targets
 from onnxproof.errors import IllegalForTarget
 from onnxproof.passes import legalize_fourier, legalize_logic, legalize_math, legalize_reduce, legalize_window
 from onnxproof.passes.edit import STANDS_FOR
+from onnxproof.passes.graphs import nested
 from onnxproof.passes.legalize_emit import Constants, DType, Emitter, dtype_of, site_of
 from onnxproof.passes.legalize_single import chain, in_single
 from onnxproof.passes.legalize_widen import Widener
@@ -65,7 +66,7 @@ class Legalizer:
         main = self._model.graph
         for root in (main, *(f.graph for f in self._model.functions.values())):
             constants = Constants(root, in_function=root is not main)
-            for graph in _nested(root):
+            for graph in nested(root):
                 self._leave_double(graph, constants)
                 for node in list(graph):
                     if not self._is_legal(node):
@@ -192,20 +193,6 @@ def _variant(node: ir.Node, version: OpVersion) -> str:
     if found is not None:
         return str(found.value)
     return {"fmod": "0", "reduction": "none", "mode": "nearest"}.get(version.refused_by, "")
-
-
-def _nested(root: ir.Graph) -> Iterator[ir.Graph]:
-    """A graph and the graphs inside its nodes, outer ones first."""
-    stack = [root]
-    while stack:
-        graph = stack.pop()
-        yield graph
-        for node in graph:
-            for attr in node.attributes.values():
-                if attr.type == ir.AttributeType.GRAPH:
-                    stack.append(attr.as_graph())
-                elif attr.type == ir.AttributeType.GRAPHS:
-                    stack.extend(attr.as_graphs())
 
 
 def _is_known(shape: ir.Shape | None) -> bool:

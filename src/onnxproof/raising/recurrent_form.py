@@ -119,6 +119,18 @@ def _results(
     return [ctx.squeeze(take(by_name[r]), axes[r]) for r in results]
 
 
+def _weighed(
+    ctx: Ctx, x: ir.Value, gates: Sequence[Gate], hidden: int
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The input, with a column of ones where gates have offsets, and the weights of input and of state."""
+    offsets = None
+    if any(g.offsets for g in gates):
+        x = _with_one(ctx, x)
+        offsets = [_vector(ctx, g.offsets, hidden) for g in gates]
+    w = _stacked(ctx, [_rectangle(ctx, g.x) for g in gates], offsets)
+    return x, w, _stacked(ctx, [_rectangle(ctx, g.state) for g in gates], None)
+
+
 @lowers("lstm")
 def lstm(
     ctx: Ctx,
@@ -135,12 +147,7 @@ def lstm(
     roles = gates[0].x.roles
     hidden = int((ctx.shape(h) or ())[-1])
     x = _time_first(ctx, x, roles)
-    offsets = None
-    if any(g.offsets for g in gates):
-        x = _with_one(ctx, x)
-        offsets = [_vector(ctx, g.offsets, hidden) for g in gates]
-    w = _stacked(ctx, [_rectangle(ctx, g.x) for g in gates], offsets)
-    r = _stacked(ctx, [_rectangle(ctx, g.state) for g in gates], None)
+    x, w, r = _weighed(ctx, x, gates, hidden)
     batched = "batch" in roles
     starts = _states(ctx, (h, c), batched, zero_state)
     rest = [] if zero_state else [None, None, *starts]
@@ -167,12 +174,7 @@ def gru(
     before = int(linear_before_reset) or None
     if gates[2].state_offsets:
         return _gru_with_unit(ctx, x, gates, results, batched, hidden, reverse)
-    offsets = None
-    if any(g.offsets for g in gates):
-        x = _with_one(ctx, x)
-        offsets = [_vector(ctx, g.offsets, hidden) for g in gates]
-    w = _stacked(ctx, [_rectangle(ctx, g.x) for g in gates], offsets)
-    r = _stacked(ctx, [_rectangle(ctx, g.state) for g in gates], None)
+    x, w, r = _weighed(ctx, x, gates, hidden)
     starts = _states(ctx, (h,), batched, zero_state)
     rest = [] if zero_state else [None, None, *starts]
     return _results(
