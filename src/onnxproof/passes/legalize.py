@@ -77,7 +77,7 @@ class Legalizer:
     def _require_legal(self) -> None:
         """Raise for what rewrites left: a widened operand is cast where it is made, and not every target casts all."""
         for root in (self._model.graph, *(f.graph for f in self._model.functions.values())):
-            for graph in _nested(root):
+            for graph in nested(root):
                 for node in graph:
                     if not self._is_legal(node):
                         version = self._version(node)
