@@ -301,6 +301,37 @@ def flattened(x: Any) -> Any:
     return jax.nn.relu(x).reshape(x.shape[0], -1) @ f32(64, 5)
 
 
+def vectors(x: Any) -> Any:
+    """Something of eigenvectors, whose signs are anyone's choice."""
+    return jnp.tanh(jnp.linalg.eigh(jnp.sin(x) @ jnp.sin(x).T)[1])
+
+
+def test_results_of_which_there_are_several() -> None:
+    """They are charged to nobody; what stands before and behind them still is."""
+    x = f32(6, 6)
+    turned = explain(vectors, [(6, 6)], [x])
+    assert (turned.fault, turned.point) == ("none", None), describe(turned)
+    for primitive in ("sin", "tanh"):
+        with faulty(primitive, scale):
+            finding = explain(vectors, [(6, 6)], [x])
+        assert finding.fault == "exporter", describe(finding)
+        assert finding.point is not None
+        assert finding.point.primitive == primitive
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x + jax.random.normal(jax.random.split(jax.random.key(0))[1], x.shape),
+        lambda x: x.at[jnp.array([0, 2])].apply(jnp.sin),
+    ],
+    ids=["random", "apply"],
+)
+def test_primitives_that_are_run_in_ways_of_their_own(fn: Callable[..., Any]) -> None:
+    finding = explain(fn, [(5,)], [f32(5)])
+    assert (finding.fault, finding.point) == ("none", None), describe(finding)
+
+
 def test_values_that_the_file_holds_in_another_order() -> None:
     """Layouts are no fault, and do not hide one."""
     x = f32(3, 4, 4, 2)

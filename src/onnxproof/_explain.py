@@ -22,6 +22,8 @@ from onnxproof.passes.edit import standing
 from onnxproof.passes.pipeline import PassContext
 
 Array = np.ndarray[Any, Any]
+# Of these there are several right results: they differ in signs, order, or entries that mean nothing.
+_FACTORIZATIONS = frozenset({"cholesky", "eig", "eigh", "geqrf", "householder_product", "qr", "schur", "svd"})
 
 
 def explain(
@@ -121,14 +123,23 @@ def _whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
 def _points(built: Built, level: Level, present: Collection[str]) -> list[Point]:
     """The values of one pass that the finished graph still computes, in the order of the program."""
     points: dict[str, Point] = {}
+    after: set[Var] = set()  # computed of a factorization
+    loose: set[Var] = set()  # the same, with no point between
     for eqn in level.eqns:
+        read = [a for a in eqn.inputs if isinstance(a, Var)]
+        factors = eqn.primitive in _FACTORIZATIONS
+        late, unique = factors or not after.isdisjoint(read), not factors and loose.isdisjoint(read)
         for var in eqn.outputs:
             name = _name(built, var)
+            after.update([var] if late else [])
+            loose.update([] if unique or (name in present and var in built.primitives) else [var])
             if name in present and name not in points and var in built.primitives:
                 said = built.primitives[var]
                 true = level.oracle[var] if level.oracle[var].dtype.kind in "fc" else None
                 inside = partial(_passes, built, level, eqn, present) if any(eqn.bodies()) else None
-                points[name] = Point(name, said.primitive, said.site.line, level.values[var], true, inside)
+                points[name] = Point(
+                    name, said.primitive, said.site.line, level.values[var], true, inside, late, unique
+                )
     return list(points.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
@@ -22,6 +23,7 @@ from onnxproof.errors import UnsupportedPrimitive
 Values = dict[Var, Any]
 _WIDE = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
 # Bits of a float32 mean nothing in float64: these keep the dtype they were traced with.
+_SCATTER = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
 _BITWISE = frozenset({"bitcast_convert_type", "reduce_precision", "nextafter"})
 
 
@@ -162,6 +164,11 @@ class Evaluator:
                 return [lax.broadcast_in_dim(operands[0], shape, p["broadcast_dimensions"])]
             case "iota":
                 return [lax.broadcasted_iota(self.dim(p["dtype"]), shape, p["dimension"])]
+            case "iota_2x32_shape":
+                low = jnp.arange(math.prod(shape), dtype=np.uint32).reshape(shape)
+                return [jnp.zeros(shape, np.uint32), low]
+            case "scatter" if isinstance(p["update_jaxpr"], Program):
+                return [self.scatter_apply(eqn, operands, values)]
             case "scatter-add" | "scatter-sub" | "scatter-mul" | "scatter-min" | "scatter-max":
                 return [self.scatter(eqn, operands)]
             case "reduce" | "reduce_window":
@@ -208,9 +215,21 @@ class Evaluator:
 
     def scatter(self, eqn: Eqn, operands: Sequence[Any]) -> Any:
         """Through the public function, which builds anew what the primitive keeps as a Program here."""
-        kept = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
         function = getattr(lax, eqn.primitive.replace("-", "_"))
-        return function(*operands, **{name: eqn.params[name] for name in kept})
+        return function(*operands, **{name: eqn.params[name] for name in _SCATTER})
+
+    def scatter_apply(self, eqn: Eqn, operands: Sequence[Any], values: Values) -> Any:
+        """``x.at[...].apply(f)``; an update that takes the place of the old value as it is comes as a Program too."""
+        update: Program = eqn.params["update_jaxpr"]
+        if not update.eqns and update.outputs[0] is update.inputs[1]:
+            return self.scatter(eqn, operands)
+        x, indices, updates = operands
+
+        def changed(old: Any) -> Any:
+            return self.body(update, values, old, jnp.zeros_like(old))[0]
+
+        options = {name: eqn.params[name] for name in _SCATTER}
+        return lax.scatter_apply(x, indices, changed, update_shape=np.shape(updates), **options)
 
     def reduce(self, eqn: Eqn, operands: list[Any], values: Values) -> Sequence[Any]:
         half, p = len(operands) // 2, eqn.params

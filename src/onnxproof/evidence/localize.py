@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from onnxproof.evidence.compare import Difference, difference, join_complex
-from onnxproof.evidence.parts import cut, enclosing, flattened, loop_inputs
+from onnxproof.evidence.parts import behind, cut, enclosing, flattened, loop_inputs
 from onnxproof.evidence.runtimes.ort import OrtSession, run_graph
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Point:
         reference: the program's value.
         oracle: the same in float64, None where there is none.
         passes: gives the passes through the bodies of what computes it, None where it has no body.
+        after: whether it is computed of a factorization, of which there are several right ones.
+        unique: whether there is one right value all the same, given the values of the points before it.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Point:
     reference: Array
     oracle: Array | None
     passes: Callable[[], Iterable[Pass]] | None = None
+    after: bool = False
+    unique: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ def localize(
         points: in the order of the program; the outputs of the graph are among them.
     """
     known = {**{name: stored(a) for name, a in feed.items()}, **_known(points)}
-    search = _Search(model, known, rtol, atol)
+    search = _Search(model, known, rtol, atol, [p.name for p in points if not p.unique])
     fed = {name: known[name] for name in feed}
     outputs = {o.name for o in model.graph.output}
     names = [p.name for p in points]
@@ -125,6 +129,8 @@ def localize(
     rounded = search.first_fault(points, plain)
     if rounded is not None and rounded.fault != "reference":
         return rounded
+    if search.several:
+        return rounded or Finding("none", _another(search.several[0]))
     final = [p for p in points if p.name in outputs]
     optimized = run_graph(model, fed, [p.name for p in final], optimized=True)
     for point, got in zip(final, optimized, strict=True):
@@ -132,6 +138,14 @@ def localize(
             return _optimizer_fault(model, fed, point, got, rtol, atol)
     return rounded or Finding(
         "none", "every value agrees with the program, or differs by rounding that grew on the way"
+    )
+
+
+def _another(point: Point) -> str:
+    where = f" at {point.source}" if point.source else ""
+    return (
+        f"no value is wrong that has one right value; {point.primitive}{where} comes from a factorization, of which"
+        " there are several (signs, order, entries that mean nothing), and is of another one than the program's"
     )
 
 
@@ -150,12 +164,18 @@ def _compare(got: Array, point: Point, rtol: float | None, atol: float | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A graph, the values that are known in it by name, and what counts as a difference."""
+    """A graph, the values that are known in it by name, and what counts as a difference.
+
+    ``factors`` are the results of factorizations, by name; ``several`` the points that differ, and may, for they
+    come from one.
+    """
 
     model: onnx.ModelProto
     known: Mapping[str, Array]
     rtol: float | None
     atol: float | None
+    factors: Sequence[str] = ()
+    several: list[Point] = field(default_factory=list)
 
     def matches(self, got: Array, point: Point) -> bool:
         return _compare(got, point, self.rtol, self.atol).matches
@@ -178,8 +198,16 @@ class _Search:
         (got,) = run_graph(part, inputs, [point.name], optimized=False)
         if self.matches(got, point):
             return None
+        if point.after and (not point.unique or self.factorizes(part)):
+            self.several.append(point)
+            return None
         whole = self.charged(point, got, part, inputs)
         return whole if point.passes is None else self.within(point, whole)
+
+    def factorizes(self, part: onnx.ModelProto) -> bool:
+        """Whether a part goes back behind the results of a factorization, and so has its own."""
+        own = {output for node in part.graph.node for output in node.output}
+        return not own.isdisjoint(behind(self.model.graph, self.factors))
 
     def charged(
         self, point: Point, got: Array, part: onnx.ModelProto, inputs: Mapping[str, Array]
@@ -267,7 +295,8 @@ class _Step:
         points = [p for p in one.points if p.name in got]
         if all(search.matches(got[p.name], p) for p in points):
             return None
-        inner = _Search(self.model, {**given, **_known(points)}, search.rtol, search.atol)
+        factors = [*search.factors, *(p.name for p in points if not p.unique)]
+        inner = replace(search, model=self.model, known={**given, **_known(points)}, factors=factors)
         return inner.first_fault(points, got)
 
 

@@ -54,6 +54,18 @@ def cut(
     return part, inputs
 
 
+def behind(graph: onnx.GraphProto, names: Collection[str]) -> set[str]:
+    """What nodes of a graph compute on the way to ``names``, themselves included."""
+    producers = {o: n for n in graph.node for o in n.output if o}
+    stack, found = list(names), set()
+    while stack:
+        name = stack.pop()
+        if name not in found and name in producers:
+            found.update(producers[name].output)
+            stack += [*producers[name].input, *_captured(producers[name])]
+    return found
+
+
 def enclosing(graph: onnx.GraphProto, names: Collection[str]) -> list[onnx.GraphProto]:
     """The graphs around the first one whose own nodes compute one of ``names``, outermost first; empty for none."""
     if any(o in names for node in graph.node for o in node.output):
