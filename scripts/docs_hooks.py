@@ -25,6 +25,10 @@ PAGES = {
 }
 MARKER = "<!-- the fields, from schemas/"
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
+ROW, CODE = (
+    re.compile(r"^\|.*\|$", re.MULTILINE),
+    re.compile(r"`[^`]+`"),
+)  # of a table, "\|" is GitHub's way only
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -43,7 +47,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     for name in re.findall(rf"{MARKER}([\w-]+)\.json -->", markdown):
         schema = json.loads((ROOT / "schemas" / f"{name}.json").read_text())
         markdown = markdown.replace(f"{MARKER}{name}.json -->", tables(schema))
-    return markdown
+    return ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown)
 
 
 def relinked(markdown: str, folder: Path) -> str:

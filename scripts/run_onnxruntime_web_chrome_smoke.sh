@@ -3,6 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make --no-print-directory setup
-(cd web && npm ci --ignore-scripts --no-audit --no-fund --silent)
 .venv/bin/python -c 'import playwright' 2>/dev/null || .venv/bin/python -m pip install --quiet 'playwright>=1.50'
 .venv/bin/python scripts/web_smoke.py chrome

@@ -3,5 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make --no-print-directory setup
-(cd web && npm ci --ignore-scripts --no-audit --no-fund --silent)
 .venv/bin/python scripts/web_smoke.py node

@@ -40,7 +40,9 @@ def programs() -> str:
 def packages() -> str:
     """Install what the lock of ``web/`` lists."""
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-    subprocess.run(command, cwd=ROOT / "web", check=True)
+    done = subprocess.run(command, cwd=ROOT / "web", check=False)
+    if done.returncode:
+        sys.exit(f"npm ci ended with {done.returncode}: are the packages of web/package-lock.json in reach?")
     return "npm packages"
 
 
