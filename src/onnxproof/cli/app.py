@@ -25,6 +25,8 @@ FunctionKind = Literal["marked", "scopes"]
 WeightPlace = Literal["embedded", "external", "inputs"]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
+Rtol = Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")]
+Atol = Annotated[float | None, typer.Option(help="Absolute tolerance. Default: by dtype.")]
 
 
 def _version(wanted: bool) -> None:
@@ -229,8 +231,8 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    rtol: Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Absolute tolerance. Default: by dtype.")] = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
     seed: Annotated[int, typer.Option(help="Seed of the inputs drawn for a model.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a report, as JSON.", show_default=False)] = None,
     bundle: Annotated[
@@ -337,8 +339,8 @@ def explain(
     seed: Annotated[int, typer.Option(help="Seed of the inputs drawn.")] = 0,
     opset: Annotated[int, typer.Option(help="The ONNX opset of a fresh export.")] = 23,
     double: Annotated[bool, typer.Option("--double", help="Compute in 64 bits.")] = False,
-    rtol: Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Absolute tolerance. Default: by dtype.")] = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
     output: Annotated[
         Path | None,
         typer.Option(
