@@ -108,16 +108,13 @@ def rms_norm(x: jax.Array) -> jax.Array:
     return x * jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-6) * normal(x.shape[-1], seed=1)
 
 
-def grouped(groups: int | None) -> Callable[[jax.Array], jax.Array]:
-    """Flax's GroupNorm of [batch, height, width, channels]; each channel by itself where ``groups`` is None."""
+def grouped(channels: int, groups: int) -> Callable[[jax.Array], jax.Array]:
+    """Flax's GroupNorm of [batch, height, width, channels]."""
     from flax import linen
 
-    def norm(x: jax.Array) -> jax.Array:
-        module = linen.GroupNorm(num_groups=groups, group_size=None if groups else 1)
-        weights = {"scale": normal(x.shape[-1], seed=1), "bias": normal(x.shape[-1], seed=2)}
-        return module.apply({"params": weights}, x)  # type: ignore[return-value]
-
-    return norm
+    module = linen.GroupNorm(num_groups=groups)
+    weights = {"scale": normal(channels, seed=1), "bias": normal(channels, seed=2)}
+    return lambda x: module.apply({"params": weights}, x)  # type: ignore[return-value]
 
 
 def repeated(x: jax.Array) -> jax.Array:
@@ -156,8 +153,12 @@ def rows() -> Iterator[Row]:
         for fn in (layer_norm, rms_norm):
             yield f"{fn.__name__} {'x'.join(map(str, size))}", fn, [normal(*size)]
     for size in ((2, 8, 8, 32), (1, 64, 64, 128), (8, 32, 32, 64)):
-        yield f"group norm {'x'.join(map(str, size))}, 8 groups", grouped(8), [normal(*size)]
-        yield f"instance norm {'x'.join(map(str, size))}", grouped(None), [normal(*size)]
+        for groups in (8, size[-1]):
+            yield (
+                f"group norm {'x'.join(map(str, size))}, {groups} groups",
+                grouped(size[-1], groups),
+                [normal(*size)],
+            )
     for batch, length, heads, width in ((1, 1, 12, 64), (1, 128, 8, 64), (4, 128, 8, 64)):
         args = [normal(batch, length, heads, width), *(normal(length, 1, width // 2, seed=s) for s in (1, 2))]
         for fn in (rotary, interleaved):

@@ -143,6 +143,27 @@ def elman(x: Any) -> Any:
     return lax.scan(step, jnp.zeros((x.shape[1], HID)), x)[1]
 
 
+def hoisted(x: Any, p: Any = P, gates: int = 4) -> Any:
+    """Batch-major; the product with the inputs is made for all steps before the loop."""
+
+    def lstm_step(carry: Any, xt: Any) -> Any:
+        h, c = carry
+        i, f, g, o = jnp.split(xt + h @ p["hh"], 4, -1)
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h = sigmoid(o) * tanh(c)
+        return (h, c), h
+
+    def gru_step(h: Any, xt: Any) -> Any:
+        (r, z, n), (hr, hz, hn) = jnp.split(xt, 3, -1), jnp.split(h @ p["hh"], 3, -1)
+        z = sigmoid(z + hz)
+        h = (1 - z) * tanh(n + sigmoid(r + hr) * hn) + z * h
+        return h, h
+
+    zero = jnp.zeros((x.shape[0], HID))
+    step, start = (lstm_step, (zero, zero)) if gates == 4 else (gru_step, zero)
+    return lax.scan(step, start, (x @ p["ih"] + p["b"]).swapaxes(0, 1))[1].swapaxes(0, 1)
+
+
 def given_weights(x: Any, ih: Any, hh: Any, b: Any) -> Any:
     return lstm(x, {"ih": ih, "hh": hh, "b": b})[0]
 
@@ -205,6 +226,13 @@ CASES = [
     Case("lstm_started", started, [X, STATE], also=BAD, ops=NATIVE),
     Case("lstm_split", split_lstm, [X], spec=ANY, also=EDGES, ops=NATIVE),
     Case("lstm_joined", joined_lstm, [X], spec=ANY, also=EDGES, ops=NATIVE),
+    Case("lstm_hoisted", hoisted, [f32(3, 6, IN)], spec=[("B", "T", IN)], ops=NATIVE),
+    Case("lstm_one_sequence", hoisted, [f32(1, 6, IN)], also=[[f32(1, 6, IN, seed=1) * 1e4]], ops=NATIVE),
+    Case("lstm_one_sequence_split", split_lstm, [f32(6, 1, IN)], ops=NATIVE),
+    Case("lstm_one_feature", partial(lstm, p=ONE), [f32(4, 1, 1)], also=[[f32(4, 1, 1, seed=1)]], ops=NATIVE),
+    Case("lstm_one_of_all", hoisted, [f32(1, 1, IN)], ops=NATIVE),
+    Case("gru_hoisted", partial(hoisted, p=G, gates=3), [f32(3, 6, IN)], spec=[("B", "T", IN)], ops=GRU),
+    Case("gru_one_sequence", partial(hoisted, p=G, gates=3), [f32(1, 6, IN)], ops=GRU),
     Case("lstm_unrolled", lambda x: lstm(x)[0][:3], [X], ops=NATIVE),
     Case("lstm_f16", partial(lstm, p=HALF), [X.astype(np.float16)], ops=OTHER),
     Case("lstm_f64", partial(lstm, p=jax.tree.map(np.float64, P)), [X.astype(np.float64)], x64=True, ops=OTHER),

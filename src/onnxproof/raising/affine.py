@@ -110,6 +110,8 @@ class Affine:
             case "broadcast_in_dim" if len(eqn.inputs) == 1 and self.is_constant(eqn.inputs[0]):
                 kept = tuple(roles[d] for d in eqn.params["broadcast_dimensions"])
                 return [self._offset(eqn.inputs[0], kept, columns, negative)]
+            case "reshape":
+                return self.terms(eqn.inputs[0], _squeezed(eqn, roles), columns, negative)
             case "dot_general":
                 return self._product(eqn, roles, columns, negative)
         raise NotAffine
@@ -202,6 +204,9 @@ class Affine:
         if maker is not None and maker.primitive == "transpose":
             moved = replace(product, source=maker.inputs[0], roles=_before(maker, roles))
             return self._joined(moved, first)
+        if maker is not None and maker.primitive == "reshape" and _keeps_axes(maker):
+            moved = replace(product, source=maker.inputs[0], roles=_squeezed(maker, roles))
+            return self._joined(moved, first)
         joined = maker is not None and maker.primitive == "concatenate" and "time" not in roles
         if maker is not None and joined and maker.params["dimension"] == at:
             return [
@@ -227,6 +232,34 @@ def _before(transpose: Eqn, roles: Roles) -> Roles:
     """The roles of a transpose's operand, from those of its result."""
     order = transpose.params["permutation"]
     return tuple(roles[order.index(axis)] for axis in range(len(order)))
+
+
+def _keeps_axes(reshape: Eqn) -> bool:
+    """Whether a reshape is a transpose that moves axes of size 1 alone."""
+    return reshape.inputs[0].aval.ndim == reshape.outputs[0].aval.ndim and _same_but_for_ones(reshape)
+
+
+def _same_but_for_ones(reshape: Eqn) -> bool:
+    before, after = ([d for d in a.aval.shape if d != 1] for a in (reshape.inputs[0], reshape.outputs[0]))
+    return before == after
+
+
+def _squeezed(reshape: Eqn, roles: Roles) -> Roles:
+    """The roles of the operand of a reshape that moves, or adds to a vector of features, axes of size 1.
+
+    Raises:
+        NotAffine: it does something else.
+    """
+    before, after = reshape.inputs[0].aval.shape, reshape.outputs[0].aval.shape
+    wide = [role for role, d in zip(roles, after, strict=True) if d != 1]
+    if not _same_but_for_ones(reshape):
+        raise NotAffine
+    if len(before) == 1 and wide in ([], ["feature"]):
+        return ("feature",)
+    if len(before) != len(after):
+        raise NotAffine
+    ones = [role for role, d in zip(roles, after, strict=True) if d == 1]
+    return tuple(ones.pop(0) if d == 1 else wide.pop(0) for d in before)
 
 
 def _shifted(columns: Range, by: int) -> Range:
