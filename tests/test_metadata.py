@@ -151,6 +151,15 @@ def crossed(x: Any) -> Any:
     return x
 
 
+def called_twice(x: Any) -> Any:
+    """One scope for two calls, as a layer has that is applied twice."""
+    for _ in range(2):
+        with jax.named_scope("layer"):
+            y = jnp.sin(x) * 2
+        x = jnp.sort(y)
+    return x
+
+
 def looped(x: Any) -> Any:
     for i in range(2):
         with jax.named_scope(f"loop_{i}"):
@@ -167,6 +176,7 @@ FUNCTIONS: list[tuple[str, Callable[[], Any], Array, dict[str, int]]] = [
     ("one of each", lambda: bound(Stack((16, 24)), X8), X8, {}),
     ("haiku", haiku_stack, X38, {"multi_head_attention": 2}),
     ("literals differ", lambda: named_scopes, X4, {}),
+    ("called twice", lambda: called_twice, X4, {"layer": 2}),
     ("crossed", lambda: crossed, X4, {}),
     ("loops stay", lambda: looped, X4, {}),
     ("no scopes", lambda: scores, X4, {}),
@@ -182,6 +192,7 @@ def test_functions_of_scopes(make: Callable[[], Any], x: Array, want: dict[str, 
     calls = Counter(n.op_type for n in model.graph.node if n.domain == "onnxproof.functions")
     assert dict(calls) == want
     assert {f.name for f in model.functions} == set(want)
+    assert len({n.name for n in model.graph.node}) == len(model.graph.node)
     assert [t.name for t in plain.graph.initializer if np.prod(t.dims) > 8] == [
         t.name for t in model.graph.initializer if np.prod(t.dims) > 8
     ]

@@ -246,9 +246,12 @@ def _imports(block: Block, opset: int) -> dict[str, int]:
 def _replace(graph: ir.Graph, calls: Sequence[tuple[Block, str]]) -> None:
     """Put a call in the place of each block; values keep their names."""
     made = []
+    inside = {node for block, _ in calls for node in block.nodes}
+    taken = {node.name for node in graph if node.name and node not in inside}
     for block, name in calls:
         parent, _, _ = block.scope.rpartition("/")
-        node = ir.Node(DOMAIN, name, block.inputs, num_outputs=len(block.outputs), name=block.scope)
+        label = _free(block.scope, taken)  # a layer that is called twice is one scope
+        node = ir.Node(DOMAIN, name, block.inputs, num_outputs=len(block.outputs), name=label)
         node.metadata_props.update(
             {"onnxproof.primitive": "function"} | ({"namespace": parent} if parent else {})
         )
