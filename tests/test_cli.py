@@ -137,6 +137,30 @@ def test_version(tmp_path: Path) -> None:
     assert (done.code, done.out) == (0, f"onnxproof {onnxproof.__version__}\n")
 
 
+def test_a_group_without_a_command_shows_its_help(tmp_path: Path) -> None:
+    done = onnxproof_command(tmp_path, "weights")
+    assert (done.code, done.err) == (2, "")
+    assert "swap" in done.out
+
+
+def test_a_closed_stdout(tmp_path: Path) -> None:
+    program = f"{sys.executable} -m onnxproof --version >&-"
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    done = subprocess.run(
+        ["sh", "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_earlier_evidence_is_told_apart(folder: Path) -> None:
+    arguments = ["export", "pkg.models:fn", "-i", "x=B,3", "-i", "mask=B,3:bool", "-o", "m.onnx"]
+    assert onnxproof_command(folder, *arguments).code == 0
+    again = onnxproof_command(folder, *arguments, "--no-prove", "--json")
+    assert again.code == 0
+    json.loads(again.out)
+    assert "m.evidence is of an earlier file" in again.err
+
+
 def test_help_names_the_commands(tmp_path: Path) -> None:
     done = onnxproof_command(tmp_path, "--help")
     assert done.code == 0

@@ -24,6 +24,7 @@ import time
 
 import jax
 import jax.numpy as jnp
+import numpy
 
 weight = jnp.ones((300, 300))
 number = 3
@@ -39,6 +40,22 @@ def large(x):
 
 def add(x, y):
     return x + y
+
+
+def counts(x):
+    return sum(range(x.shape[0])) + x
+
+
+def outside(x):
+    return numpy.sin(x)
+
+
+class Scaled:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, x):
+        return x * self.scale
 
 
 def raises(x):
@@ -128,6 +145,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("template")
     (folder / "models.py").write_text(MODELS)
     (folder / "broken.py").write_text("import a_package_that_is_not_there\n")
+    (folder / "syntax.py").write_text("def fn(x:\n")
+    (folder / "script.py").write_text("raise SystemExit(3)\n")
     (folder / "hidden").mkdir()
     (folder / "hidden" / "sitecustomize.py").write_text(HIDE)
     done = run(folder, ["export", "models:good", "-i", "x=B,4", "-o", "good.onnx"])
@@ -171,6 +190,11 @@ def no_weights(folder: Path) -> None:
     (folder / "gone.data").unlink()
 
 
+def device(folder: Path) -> None:
+    """What is there and is no file: a pipe here, as a device would be."""
+    os.mkfifo(folder / "pipe.onnx")
+
+
 def files(folder: Path) -> set[str]:
     """Every file and folder below ``folder``, hidden ones too."""
     return {str(p.relative_to(folder)) for p in folder.rglob("*")}
@@ -185,11 +209,20 @@ ROWS = {
     "no attribute": Row(["export", "models:god"], 2, ["god", "did you mean good"]),
     "no name": Row(["export", "models"], 2, ["pkg.module:name"]),
     "no package": Row(["export", "broken:fn"], 1, ["a_package_that_is_not_there", "broken.py:1"]),
+    "syntax": Row(["export", "syntax.py:fn"], 1, ["SyntaxError", "syntax.py:1"]),
+    "a script": Row(["export", "script:fn"], 1, ["exit code 3", "script.py:1", "__main__"]),
+    "no arguments": Row(["export", "models:Scaled", "-i", "x=B"], 1, ["'scale'", "--debug"]),
+    "a size as a number": Row(
+        ["export", "models:counts", "-i", "x=B"], 1, ["as a number", "models.py:", "fori_loop"]
+    ),
+    "NumPy": Row(["export", "models:outside", "-i", "x=B"], 1, ["jax.numpy", "models.py:"]),
     "not callable": Row(["export", "models:number", "-i", "x=B"], 1, ["int", "can't be called", "function"]),
     "raises": Row(["export", "models:raises", "-i", "x=B"], 1, ["no luck today", "models.py:"]),
     "no input": Row(["export", "models:good"], 2, ["'x'", "-i"]),
     "spec": Row(["export", "models:good", "-i", "x=B,,4"], 2, ["x=B,,4", "x=B,16"]),
     "dimension": Row(["export", "models:good", "-i", "x=B+,4"], 1, ["B+", "2*T"]),
+    "large dimension": Row([*EXPORT[:2], "-i", "x=99999999999999999999,4"], 1, ["'x'", "2**63"]),
+    "no name for a dimension": Row([*EXPORT[:2], "-i", "x=None,4"], 1, ["'None'", '("B", 16)']),
     "dtype": Row(["export", "models:good", "-i", "x=B:floot"], 2, ["floot", "float32"]),
     "64 bits": Row(["export", "models:good", "-i", "x=B:float64"], 2, ["--double"]),
     "shapes that differ": Row(
@@ -211,6 +244,29 @@ ROWS = {
     "callback": Row(["export", "models:callback", "-i", "x=B"], 1, ["pure_callback", "models.py:", "in JAX"]),
     "no folder": Row([*EXPORT[:-1], "nowhere/new.onnx"], 1, ["nowhere/new.onnx", "Create it"]),
     "a folder": Row([*EXPORT[:-1], "hidden"], 1, ["'hidden' is a folder", "file name"]),
+    "a program": Row([*EXPORT[:-1], "models.py"], 2, ["'models.py'", "not replaced"]),
+    "a checkpoint": Row(
+        ["weights", "swap", "good.onnx", "w.npz", "-o", "w.npz"],
+        2,
+        ["'w.npz'", "not replaced"],
+        prepare=lambda f: np.savez(f / "w.npz", w=np.ones(3)),
+        left=["w.npz"],
+    ),
+    "a model for a page": Row(
+        ["report", "good.evidence", "-o", "good.onnx"], 2, ["'good.onnx'", "not replaced"]
+    ),
+    "no regular file": Row(
+        [*EXPORT[:-1], "pipe.onnx"], 1, ["'pipe.onnx' is no regular file"], prepare=device
+    ),
+    "no regular report": Row(
+        ["report", "good.evidence", "-o", "pipe.onnx"], 1, ["no regular file"], prepare=device
+    ),
+    "no file name": Row([*EXPORT[:-1], ""], 2, ["-o", "no name of a file"]),
+    "the evidence itself": Row([*EXPORT[:-1], "new.evidence"], 1, ["new.evidence", ".onnx"]),
+    "the source itself": Row(
+        ["convert", "good.evidence", "-o", "good.onnx"], 1, ["good.evidence", "source itself"]
+    ),
+    "the source as output": Row(["convert", "good.evidence", "-o", "good.evidence"], 1, ["good.evidence"]),
     "evidence is in the way": Row(
         EXPORT, 1, ["new.evidence", "--no-prove"], prepare=lambda f: (f / "new.evidence").mkdir()
     ),
@@ -232,6 +288,10 @@ ROWS = {
         )
     },
     "no bundle": Row(["verify", "hidden"], 1, ["'hidden' holds no record.json", "export"]),
+    "negative tolerance": Row(["verify", "good.onnx", "--rtol", "-1"], 2, ["--rtol"]),
+    "no contract": Row(
+        ["verify", "good.onnx", "--contract", "models:good"], 1, ["models:good", "without arguments"]
+    ),
     "no runtime": Row(["verify", "good.onnx", "--runtime", "cuda"], 1, ["'cuda'", "onnxruntime-cuda"]),
     "corrupt": Row(["verify", "cut.onnx"], 13, [], says=["checker-error", "DecodeError"]),
     "corrupt, inspected": Row(["inspect", "cut.onnx"], 1, ["cut.onnx", "no ONNX model", "cut short"]),
@@ -277,6 +337,15 @@ ROWS = {
         ["explain", "models:good", "-i", "x=B,4", "--bundle", "good.evidence", "--case", "nope"],
         2,
         ["'nope'", "--case"],
+    ),
+    "explain a folder": Row(["explain", "models:good", "-i", "x=B,4", "--model", "hidden"], 1, ["'hidden'"]),
+    "explain another": Row(
+        ["explain", "models:add", "-i", "x=B,4", "-i", "y=B,4", "--model", "good.onnx"],
+        1,
+        ["1 inputs", "has 2"],
+    ),
+    "explain no model": Row(
+        ["explain", "models:good", "-i", "x=B,4", "--model", "cut.onnx"], 1, ["cut.onnx", "no ONNX"]
     ),
     "no record": Row(["report", "models.py"], 1, ["models.py", "not JSON"]),
     "no node": Row(["inspect", "good.onnx", "--node", "tan"], 1, ["'tan'", "tanh"]),

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ import onnx_ir as ir
 from onnxproof._api import Built, Inputs, build, name_of
 from onnxproof.capture.program import Eqn, Var
 from onnxproof.capture.trips import Level, passes, whole
+from onnxproof.errors import ArtifactError, InputSpecError
 from onnxproof.evidence.localize import Finding, Pass, Point, localize
 from onnxproof.evidence.parts import computed
 from onnxproof.evidence.references.jax import JaxReference
+from onnxproof.inspection.reading import read
 from onnxproof.passes.edit import standing
 from onnxproof.passes.pipeline import PassContext
 
@@ -85,7 +88,21 @@ def _search(
     rtol: float | None,
     atol: float | None,
 ) -> Finding:
-    """The first fault of one graph of the program."""
+    """The first fault of one graph of the program.
+
+    Raises:
+        InputSpecError: the graph has other inputs or outputs than the program.
+    """
+    sides = [
+        (len(proto.graph.input), len(flat), "inputs"),
+        (len(proto.graph.output), len(built.program.outputs), "outputs"),
+    ]
+    for held, given, kind in sides:
+        if held != given:
+            raise InputSpecError(
+                f"the file has {held} {kind}, and the callable has {given}",
+                way_out="Give the callable, inputs and keyword arguments that it was exported with.",
+            )
     feed = {v.name: a for v, a in zip(proto.graph.input, flat, strict=True)}
     points = _points(built, level, computed(proto.graph))
     found = {p.name for p in points}
@@ -117,7 +134,14 @@ def _same(a: onnx.TensorProto, b: onnx.TensorProto) -> bool:
 
 
 def _whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
-    return onnx.load(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else model
+    if not isinstance(model, (str, os.PathLike)):
+        return model
+    path = Path(os.fspath(model))
+    if not path.is_file():
+        raise ArtifactError(f"there is no file {str(path)!r}", way_out="Name the model file itself.")
+    proto = read(path)
+    onnx.load_external_data_for_model(proto, str(path.parent))
+    return proto
 
 
 def _points(built: Built, level: Level, present: Collection[str]) -> list[Point]:

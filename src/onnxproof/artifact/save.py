@@ -53,6 +53,9 @@ def save(
             )
         if target.is_dir():
             raise ArtifactError(f"{str(target)!r} is a folder", way_out="Give a file name.")
+        for place in (target, side) if external else (target,):
+            if place.exists() and not place.is_file():  # a device or a pipe would be replaced by a file
+                raise ArtifactError(f"{str(place)!r} is no regular file", way_out="Give another file name.")
         if external:
             _write_two(model, target, side)
         else:

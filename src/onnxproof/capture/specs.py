@@ -152,6 +152,9 @@ def _canonical(name: str, dtype: Any) -> np.dtype[Any]:
     return np.dtype(jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
 
 
+_LARGEST = 2**63 - 1  # of an int64, in which ONNX keeps sizes
+
+
 def _dim(name: str, dim: Any) -> int | str:
     if isinstance(dim, (int, np.integer)):
         if dim < 0:
@@ -159,10 +162,18 @@ def _dim(name: str, dim: Any) -> int | str:
                 f"input {name!r} has a negative dimension {dim}",
                 way_out='Name a dimension that varies, for example ("B", 16).',
             )
+        if dim > _LARGEST:
+            raise InputSpecError(
+                f"input {name!r} has a dimension of {dim}, and ONNX counts to 2**63 - 1",
+                way_out='Name a dimension that varies, for example ("B", 16).',
+            )
         return int(dim)
     text = str(dim).strip()
     if not text or (keyword.iskeyword(text)):
-        raise InputSpecError(f"input {name!r} has a dimension named {dim!r}, which is no name")
+        raise InputSpecError(
+            f"input {name!r} has a dimension named {dim!r}, which is no name",
+            way_out='Name a dimension that varies, for example ("B", 16).',
+        )
     return text
 
 

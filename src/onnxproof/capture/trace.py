@@ -190,6 +190,18 @@ def _explain(err: Exception) -> OnnxProofError:
             way_out='State it with constraints, such as ("B >= 2",) or ("mod(B, 4) == 0",), or give that dimension'
             " as an integer.",
         )
+    if "_DimExpr" in first:
+        return UnsupportedDimension(
+            f"the callable needs a dimension that varies as a number: {text}",
+            site=site,
+            way_out="Give that dimension as an integer, or do without the number: jax.lax.fori_loop for range(n).",
+        )
+    if isinstance(err, jax.errors.TracerArrayConversionError):
+        return TraceError(
+            f"the callable needs a NumPy array of what is traced: {text}",
+            site=site,
+            way_out="Use functions of jax.numpy in the place of NumPy's.",
+        )
     if isinstance(err, jax.errors.UnexpectedTracerError):
         return TraceError(
             f"the callable leaked a tracer: {text}",

@@ -25,8 +25,8 @@ FunctionKind = Literal["marked", "scopes"]
 WeightPlace = Literal["embedded", "external", "inputs"]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
-Rtol = Annotated[float | None, typer.Option(help="Relative tolerance. Default: by dtype.")]
-Atol = Annotated[float | None, typer.Option(help="Absolute tolerance. Default: by dtype.")]
+Rtol = Annotated[float | None, typer.Option(min=0, help="Relative tolerance. Default: by dtype.")]
+Atol = Annotated[float | None, typer.Option(min=0, help="Absolute tolerance. Default: by dtype.")]
 
 
 def _version(wanted: bool) -> None:

@@ -13,6 +13,7 @@ from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import progress, reporting
 from onnxproof.cli.examples import examples
 from onnxproof.cli.missing import say_missing
+from onnxproof.cli.places import to_write
 
 if TYPE_CHECKING:
     from onnxproof.evidence.profile import Profile
@@ -123,6 +124,7 @@ def run(
     except ProfileError as err:
         raise typer.BadParameter(str(err), param_hint="--profile") from None
     from_here()  # functions that a profile names
+    to_write(output, "-o", ".json")
     folder = artifacts or output.parent / "conformance-artifacts"
     if output.is_symlink():
         raise UnsafePath(f"{str(output)!r} is a symbolic link")

@@ -42,7 +42,8 @@ def run(app: typer.Typer) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED  # before there was a command to say so
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is where a shell closed it
+            sys.stdout.flush()
     except BrokenPipeError:
         _close_stdout()
     sys.exit(code)
@@ -61,6 +62,8 @@ def _say_usage(err: Exception) -> int:
     """Print wrong usage as one paragraph with the way to the help; ``err`` has what click gives its errors."""
     message = str(err.format_message())  # type: ignore[attr-defined]
     context = err.ctx  # type: ignore[attr-defined]
+    if not message:  # the help was shown instead
+        return int(err.exit_code)  # type: ignore[attr-defined]
     typer.echo(f"error: {message[:1].lower()}{message[1:]}", err=True)
     if context is not None:
         typer.echo(f"  See: {context.command_path} --help", err=True)

@@ -41,10 +41,10 @@ def diff(
         ),
     ] = None,
     rtol: Annotated[
-        float | None, typer.Option(help="Relative tolerance of outputs. Default: by dtype.")
+        float | None, typer.Option(min=0, help="Relative tolerance of outputs. Default: by dtype.")
     ] = None,
     atol: Annotated[
-        float | None, typer.Option(help="Absolute tolerance of outputs. Default: by dtype.")
+        float | None, typer.Option(min=0, help="Absolute tolerance of outputs. Default: by dtype.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the inputs drawn.")] = 0,
     as_json: Json = False,

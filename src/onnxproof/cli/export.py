@@ -12,6 +12,8 @@ import typer
 from onnxproof.cli.console import progress
 from onnxproof.cli.metadata import Texts
 from onnxproof.cli.metadata import write as write_texts
+from onnxproof.cli.places import to_write
+from onnxproof.errors import OnnxProofError
 
 if TYPE_CHECKING:
     from onnxproof._api import Functions, Weights
@@ -82,7 +84,7 @@ def run(options: Options) -> None:
         fn = build(obj, options.target, [s.name.partition(".")[0] or "-" for s in specs])
         arguments = parsing.arrange(fn, specs)
         parsing.check_call(fn, arguments, fixed)
-        path = options.output or Path(f"{name}.onnx")
+        path = to_write(options.output or Path(f"{name}.onnx"), "-o", ".onnx")
         if options.prove:  # what stands in the way of a proof is said before a file is written
             from onnxproof.cli import prove
 
@@ -130,7 +132,14 @@ def run(options: Options) -> None:
             except KeyboardInterrupt as err:
                 err.add_note(f"{path} is whole, and nothing of it is proven.")
                 raise
+            except MemoryError as err:
+                raise OnnxProofError(
+                    f"there is too little memory to run both sides; {path} is whole, and nothing of it is proven",
+                    way_out="Leave the proof out with --no-prove, or name large dimensions, as in x=B,16.",
+                ) from err
             summary = replace(summary, proof=prove.line(record, path))
+        elif (earlier := path.with_suffix(".evidence")).is_dir():
+            typer.echo(f"note: {earlier} is of an earlier file, and proves nothing of this one", err=True)
     if options.as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=2))
     else:

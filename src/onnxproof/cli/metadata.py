@@ -64,7 +64,8 @@ def _labels(text: str) -> tuple[str, Sequence[str]]:
         lines = place.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as err:
         raise typer.BadParameter(
-            f"{str(place)!r} can't be read as text: {err}", param_hint="--labels"
+            f"{str(place)!r} can't be read as text: {getattr(err, 'strerror', None) or err}",
+            param_hint="--labels",
         ) from err
     return (name if equals else ""), [line.strip() for line in lines if line.strip()]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnxproof.cli.places import there
+from onnxproof.cli.places import there, to_write
 
 if TYPE_CHECKING:
     from onnxproof.precision.cases import Inputs
@@ -63,8 +63,12 @@ SHOWN = 5  # names of weights on the screen
 
 
 def output_of(target: Path, output: Path | None, suffix: str) -> Path:
-    """The file to write: ``net.int8.onnx`` of ``net.onnx`` or of ``net.evidence``."""
-    return output or Path(f"{target.resolve().stem}.{suffix}.onnx")
+    """The file to write: ``net.int8.onnx`` of ``net.onnx`` or of ``net.evidence``.
+
+    Raises:
+        BadParameter: a file of another kind is there.
+    """
+    return to_write(output or Path(f"{target.resolve().stem}.{suffix}.onnx"), "-o", ".onnx")
 
 
 def cases_of(target: Path, cases: Path | None, seed: int) -> Path | Inputs | None:

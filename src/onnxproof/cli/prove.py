@@ -62,6 +62,11 @@ def folder_of(model: Path) -> Path:
         ConformanceError: something is there that is no earlier evidence.
     """
     folder = model.with_suffix(".evidence")
+    if folder == model:
+        raise ConformanceError(
+            f"{str(model)!r} is where the evidence goes",
+            way_out="Give the model another suffix, such as .onnx.",
+        )
     if folder.is_symlink() or (folder.exists() and not (folder / "record.json").is_file()):
         raise ConformanceError(
             f"{str(folder)!r} is where the evidence goes, and holds something else",

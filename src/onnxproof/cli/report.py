@@ -13,12 +13,13 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import reporting
 from onnxproof.cli.examples import examples
-from onnxproof.cli.places import there
+from onnxproof.cli.places import there, to_write
 
 if TYPE_CHECKING:
     from onnxproof.evidence import Record
 
 Format = Literal["text", "json", "github"]
+_LINES = (".json", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,11 @@ def run(options: Options) -> None:
     records = [record for target in options.targets for record in read(there(target, "RECORD|BUNDLE"))]
     if not records:
         raise typer.BadParameter("there is no record in it", param_hint="RECORD|BUNDLE")
+    kinds = {"-o": (".html",), "--junit": (".xml",), "--statement": _LINES, "--test-result": _LINES}
+    places = (options.output, options.junit, options.statement, options.test_result)
+    for place, (hint, suffixes) in zip(places, kinds.items(), strict=True):
+        if place is not None:
+            to_write(place, hint, *suffixes)
     written: list[Path] = []
     if options.output is not None:
         from onnxproof.evidence.report import html

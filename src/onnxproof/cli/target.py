@@ -114,10 +114,25 @@ def guarded(doing: str, call: Callable[[], Any]) -> Any:
     """Run code of the user's; whatever it raises becomes an error with its place."""
     try:
         return call()
-    except Exception as err:  # the user's code may raise anything
-        last = traceback.extract_tb(err.__traceback__)[-1]
-        place = f"{os.path.relpath(last.filename)}:{last.lineno}"
+    except SystemExit as err:
         raise UserCodeError(
-            f"{doing} failed: {type(err).__name__}: {err}\n  at {place}",
+            f"{doing} ended the program, with the exit code {err.code}\n  at {_place(err)}",
+            way_out='Let a script do its work below: if __name__ == "__main__".',
+        ) from err
+    except Exception as err:  # the user's code may raise anything
+        place = _place(err)
+        raise UserCodeError(
+            f"{doing} failed: {type(err).__name__}: {err}" + (f"\n  at {place}" if place else ""),
             way_out="Run it again with --debug to see the traceback.",
         ) from err
+
+
+def _place(err: BaseException) -> str:
+    """The last line that is neither ours nor the import system's; empty where none is."""
+    if isinstance(err, SyntaxError) and err.filename and not err.filename.startswith("<"):
+        return f"{os.path.relpath(err.filename)}:{err.lineno}"
+    own = str(Path(__file__).parent)
+    for frame in reversed(traceback.extract_tb(err.__traceback__)):
+        if not frame.filename.startswith((own, "<")) and Path(frame.filename).parent.name != "importlib":
+            return f"{os.path.relpath(frame.filename)}:{frame.lineno}"
+    return ""

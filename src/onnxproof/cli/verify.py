@@ -13,7 +13,7 @@ import typer
 
 from onnxproof.cli.console import progress
 from onnxproof.cli.missing import say_missing
-from onnxproof.cli.places import there
+from onnxproof.cli.places import there, to_write
 
 if TYPE_CHECKING:
     from onnxproof.contracts import Contract
@@ -43,6 +43,8 @@ def run(options: Options) -> None:
     """Verify, print, and exit with the class of the failure."""
     from onnxproof.evidence import save_report, summary_lines
 
+    if options.report is not None:
+        to_write(options.report, "--report", ".json").parent.mkdir(parents=True, exist_ok=True)
     is_bundle = there(options.target, "BUNDLE|MODEL").is_dir()
     if options.device_record is not None:
         _device(options, options.device_record)

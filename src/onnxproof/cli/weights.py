@@ -12,7 +12,7 @@ import typer
 from onnxproof.cli.app import Debug, Json, app
 from onnxproof.cli.console import human_bytes, progress, reporting
 from onnxproof.cli.examples import examples
-from onnxproof.cli.places import there
+from onnxproof.cli.places import there, to_write
 
 if TYPE_CHECKING:
     from onnxproof.inspection.weights import Swapped, Weight
@@ -75,6 +75,7 @@ def swap_weights(
     with reporting(debug):
         there(model, "MODEL|BUNDLE")
         there(checkpoint, "CHECKPOINT")
+        to_write(output, "-o", ".onnx")
         if output.resolve() == model.resolve():
             raise typer.BadParameter("the model itself would be replaced; name another file", param_hint="-o")
         with progress(f"reading {checkpoint}") as doing:

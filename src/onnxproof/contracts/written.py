@@ -41,7 +41,13 @@ def find(text: str, load: Load) -> Contract:
             way_out=f"Known are {', '.join(NAMED)}; or give a .toml file, or module:name.",
         )
     found = load(text)
-    contract = found if isinstance(found, Contract) or not callable(found) else found()
+    try:
+        contract = found if isinstance(found, Contract) or not callable(found) else found()
+    except TypeError as err:
+        raise ContractError(
+            f"{text} can't be called without arguments: {err}",
+            way_out="Name a contract, or a function without arguments that returns one.",
+        ) from err
     if not isinstance(contract, Contract):
         raise ContractError(f"{text} is a {type(contract).__name__}, not a contract")
     return contract

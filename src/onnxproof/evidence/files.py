@@ -104,6 +104,10 @@ def write_file(path: Path, data: bytes) -> None:
     Raises:
         ArtifactError: it can't be written; what stood there before is untouched.
     """
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
+        raise ArtifactError(
+            f"{str(path)!r} can't be written: it is no regular file", way_out="Give another file name."
+        )
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "xb") as file:

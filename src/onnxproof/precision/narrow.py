@@ -160,13 +160,18 @@ def convert(
     return _narrow(Path(source), Path(output), chosen, {}, cases, limit, runtimes)
 
 
-def evidence_of(output: Path) -> Path:
+def evidence_of(output: Path, source: Path) -> Path:
     """Where the evidence for a file lies.
 
     Raises:
-        ConformanceError: something is there that is no earlier evidence.
+        ConformanceError: something is there that is no earlier evidence, or is the source itself.
     """
     folder = output.with_suffix(EVIDENCE)
+    if folder == output or (folder.exists() and source.exists() and folder.samefile(source)):
+        raise ConformanceError(
+            f"{str(folder)!r}, where the evidence goes, is the {'output' if folder == output else 'source'} itself",
+            way_out="Give another output, such as net.float16.onnx.",
+        )
     if folder.is_symlink() or (folder.exists() and not (folder / "record.json").is_file()):
         raise ConformanceError(
             f"{str(folder)!r} is where the evidence goes, and holds something else",
@@ -214,7 +219,7 @@ def _narrow(
     limit = mode.limit if limit is None else limit
     if not 0 <= limit < np.inf:
         raise InputSpecError(f"limit={limit!r}; it is a part of the largest value of an output")
-    evidence = evidence_of(output)
+    evidence = evidence_of(output, source)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         bench = _bench(source, output, cases, scratch)
