@@ -266,7 +266,7 @@ def test_a_failed_proof_has_its_exit_code(folder: Path) -> None:
     done = onnxproof_command(folder, "export", "pkg.models:Fickle", "-i", "x=B")
     assert done.code == 16
     assert "structural, mismatch" in done.out
-    assert "case-0: mismatch" in done.err
+    assert "B-7: mismatch" in done.err
     assert (folder / "Fickle.onnx").is_file()
     record = read_record((folder / "Fickle.evidence" / "record.json").read_bytes())
     assert record.failure == "mismatch"

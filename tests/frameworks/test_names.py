@@ -110,6 +110,12 @@ def of_nnx() -> Any:
 W_B = ["b", "w"]
 
 
+def of_list() -> Any:
+    """A number says nothing by itself: the name of the list stays."""
+    kernels = [jnp.ones((10, 10)), jnp.ones((10, 12))]
+    return lambda x: jnp.tanh(x @ kernels[0]) @ kernels[1]
+
+
 def of_unordered_keys() -> Any:
     table = {"w": PARAMS["w"], 1: PARAMS["b"]}  # no pytree of JAX's: the keys can't be sorted
     return lambda x: x @ table["w"] + table[1]
@@ -127,6 +133,7 @@ ROWS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "NumPy arrays": (lambda: functools.partial(dense, {"w": W, "b": B}), W_B),
     "a dict without an order": (of_unordered_keys, []),
     "a closure": (of_closure, ["mean", "params.b", "params.w"]),
+    "a list in a closure": (of_list, ["kernels.0", "kernels.1"]),
     "a scan": (of_scan, W_B),
     "a jitted partial": (lambda: jax.jit(functools.partial(dense, PARAMS)), W_B),
     "a decorated function": (lambda: logged(of_global), W_B),

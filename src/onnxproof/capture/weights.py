@@ -68,7 +68,9 @@ class WeightNames:
         alone = len(holding) == 1
         for name, leaves in holding:
             for path, leaf in leaves:
-                parts = path if alone and path else ((name, *path) if name else path)
+                # The one holder's name says nothing, unless there is but a number otherwise: a list of kernels.
+                bare = alone and path and not path[0].isdecimal()
+                parts = path if bare or not name else (name, *path)
                 self._add(".".join(parts), leaf)
 
     def _add(self, path: str, leaf: Any) -> None:

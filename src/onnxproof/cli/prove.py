@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SIZES = (1, 2, 3, 7)  # that dimensions take in turn, neighbours apart
 _MAX_TRIED = 20_000
+_CASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 _TESTS: dict[str, Callable[[int, int], bool]] = {
     ">=": lambda a, b: a >= b,
     "<=": lambda a, b: a <= b,
@@ -158,6 +160,12 @@ def _allowed(env: Mapping[str, int], texts: Sequence[str], constraints: Sequence
     return all(size(text) > 0 for text in texts) and all(map(holds, constraints))
 
 
+def _named(number: int, env: Mapping[str, int]) -> str:
+    """``B-2.T-3`` for those sizes, where that can be the name of a case."""
+    name = ".".join(f"{dim}-{size}" for dim, size in env.items())
+    return name if _CASE.fullmatch(name) else f"case-{number}"
+
+
 def prove(
     call: Call,
     given: Arguments,
@@ -177,13 +185,14 @@ def prove(
 
     keywords = [given.input_params[name] for name in sorted(given.input_params)]
     drawn = (Drawn(env, i, double=options.double) for i, env in enumerate(cases))
+    names = [_named(i, env) for i, env in enumerate(cases)]
     with jax.enable_x64(options.double):
         inputs = {
-            f"case-{i}": [
+            name: [
                 *call.given([draw.arrays(spec) for spec in (*given.inputs, *keywords)]),
                 *weights,
             ]
-            for i, draw in enumerate(drawn)
+            for name, draw in zip(names, drawn, strict=True)
         }
     folder = folder_of(model)
     if folder.exists():
