@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 
 import pytest
@@ -20,6 +21,7 @@ LANES = {
     "examples_safetensors": "safetensors",
 }
 collect_ignore = [folder for folder, package in LANES.items() if not importlib.util.find_spec(package)]
+gc.set_threshold(100_000)  # traces and programs stay: looking for cycles among them costs and finds nothing
 # Plugins are tested by pytest's own means.
 pytest_plugins = ["pytester"]
 

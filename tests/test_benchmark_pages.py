@@ -30,7 +30,7 @@ def test_blocks_are_those_of_programs(name: str) -> None:
         spec = importlib.util.find_spec(module)
         assert spec is not None
         source = Path(str(spec.origin)).read_text()
-        assert f'write("{block}"' in source, f"{module} doesn't write {block}"
+        assert re.search(rf'write\(\s*"{block}"', source), f"{module} doesn't write {block}"
         if name == "benchmarks.md":
             assert module in text or "make bench" in text
 
