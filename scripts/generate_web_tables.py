@@ -66,6 +66,8 @@ BODIES_ALONE = ("If",)  # control flow that stays on WebGPU, with what is in it
 # Kernels that are there and not used: DFT takes its roots of unity from the shader's sine and cosine, and is off by
 # 3e-4 to 7e-4 of its result.
 UNUSED: Mapping[str, tuple[str, ...]] = {"webgpu": ("DFT",)}
+# What a table says beside kernels: a Slice with a negative step begins at the end, whatever its start.
+LIMITS: Mapping[str, Mapping[str, Any]] = {"webgpu": {"slices_backwards": "whole"}}
 # The attribute that says the type of the output.
 TARGET_TYPE = {
     **dict.fromkeys(("Cast", "BitCast"), "to"),
@@ -205,7 +207,7 @@ def table(provider: str, asked: Asked, version: str) -> dict[str, Any]:
         "provider": provider,
         **({"accelerator": "WebGPU"} if provider == "webgpu" else {}),
         "opsets": list(OPSETS),
-        "limits": {"max_ir_version": IR_VERSION},
+        "limits": {"max_ir_version": IR_VERSION, **LIMITS.get(provider, {})},
         "sources": {
             "asked": f"one session for each operator, version and type: {version}",
             "sessions": asked.counts,

@@ -435,6 +435,39 @@ def test_an_operand_that_no_cast_takes_is_refused() -> None:
             legalize(model, PassContext(21, "ort-web-webgpu"))
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [([-2], [0], [1], [-1]), ([4], [1], [-1], [-2]), ([-1, 1], [-(2**62), 3], [1, 0], [-1, 1]), ([0], [5], [1], [-1]),
+     ([0, 2], [2, -(2**62)], [0, 1], [1, -1]), ([-1], [-(2**63)], [1], [-1])],
+)  # fmt: skip
+def test_slices_backwards_take_the_same_elements(bounds: tuple[list[int], ...]) -> None:
+    """Where the target begins at the end whatever the start, only whole axes are turned."""
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    at = [slice(None)] * 2
+    for start, end, axis, step in zip(*bounds, strict=True):
+        at[axis] = slice(start, None if end < -6 else end, step)
+    want = x[tuple(at)]
+    args = [x, *(np.array(b, np.int64) for b in bounds)]
+    model = model_of("Slice", args, [want], {}, 21, constants=(1, 2, 3, 4))
+    legalize(model, PassContext(21, "ort-web-webgpu"))
+    for node in model.graph:
+        starts, steps = (node.inputs[i].const_value.numpy() for i in (1, 4))  # type: ignore[union-attr]
+        assert all(s > 0 or b == -1 for b, s in zip(starts, steps, strict=True))
+    remove_dead(model, PassContext(21, "ort-web-webgpu"))
+    assign_names(model, PassContext(21, "ort-web-webgpu"))
+    (got,) = run(session(ir.to_proto(model)), [x])
+    assert_same(got, want)
+
+
+def test_a_slice_backwards_of_an_unknown_size_is_refused() -> None:
+    args = [np.zeros((4, 6), np.float32), *(np.array(b, np.int64) for b in ([3], [0], [1], [-1]))]
+    model = model_of(
+        "Slice", args, [args[0][:, 3:0:-1]], {}, 21, constants=(1, 2, 3, 4), shapes={0: (4, "N")}
+    )
+    with pytest.raises(IllegalForTarget, match="backwards along an axis of unknown size"):
+        legalize(model, PassContext(21, "ort-web-webgpu"))
+
+
 def test_casts_are_shared_and_keep_their_rounding() -> None:
     x, w = value("x", BF16, [8]), value("w", BF16, [8])
     total = node("Add", [x, w], BF16, [8])

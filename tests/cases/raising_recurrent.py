@@ -164,6 +164,20 @@ def hoisted(x: Any, p: Any = P, gates: int = 4) -> Any:
     return lax.scan(step, start, (x @ p["ih"] + p["b"]).swapaxes(0, 1))[1].swapaxes(0, 1)
 
 
+def vectors(x: Any) -> Any:
+    """Products of vectors in the loop's input, beside a state that is a batch of one."""
+
+    def step(carry: Any, xt: Any) -> Any:
+        h, c = carry
+        i, f, g, o = jnp.split(xt.reshape(1, -1) + h @ P["hh"], 4, -1)
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h = sigmoid(o) * tanh(c)
+        return (h, c), h
+
+    zero = jnp.zeros((1, HID))
+    return lax.scan(step, (zero, zero), x @ P["ih"] + P["b"])[1]
+
+
 def given_weights(x: Any, ih: Any, hh: Any, b: Any) -> Any:
     return lstm(x, {"ih": ih, "hh": hh, "b": b})[0]
 
@@ -229,6 +243,7 @@ CASES = [
     Case("lstm_hoisted", hoisted, [f32(3, 6, IN)], spec=[("B", "T", IN)], ops=NATIVE),
     Case("lstm_one_sequence", hoisted, [f32(1, 6, IN)], also=[[f32(1, 6, IN, seed=1) * 1e4]], ops=NATIVE),
     Case("lstm_one_sequence_split", split_lstm, [f32(6, 1, IN)], ops=NATIVE),
+    Case("lstm_vectors", vectors, [f32(6, IN)], spec=[("T", IN)], ops=OTHER),
     Case("lstm_one_feature", partial(lstm, p=ONE), [f32(4, 1, 1)], also=[[f32(4, 1, 1, seed=1)]], ops=NATIVE),
     Case("lstm_one_of_all", hoisted, [f32(1, 1, IN)], ops=NATIVE),
     Case("gru_hoisted", partial(hoisted, p=G, gates=3), [f32(3, 6, IN)], spec=[("B", "T", IN)], ops=GRU),

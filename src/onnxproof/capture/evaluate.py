@@ -22,8 +22,8 @@ from onnxproof.errors import UnsupportedPrimitive
 
 Values = dict[Var, Any]
 _WIDE = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
-# Bits of a float32 mean nothing in float64: these keep the dtype they were traced with.
 _SCATTER = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
+# Bits of a float32 mean nothing in float64: these keep the dtype they were traced with.
 _BITWISE = frozenset({"bitcast_convert_type", "reduce_precision", "nextafter"})
 
 

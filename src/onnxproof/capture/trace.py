@@ -183,44 +183,48 @@ def _explain(err: Exception) -> OnnxProofError:
     first = str(err).strip().splitlines()[0] if str(err).strip() else ""
     text = f"{type(err).__name__}: {first}"
     site = site_of_error(err)
-    if isinstance(err, jax.errors.InconclusiveDimensionOperation):
-        return UnsupportedDimension(
-            f"the callable needs to know more of a symbolic dimension: {first}",
-            site=site,
-            way_out='State it with constraints, such as ("B >= 2",) or ("mod(B, 4) == 0",), or give that dimension'
+    for applies, kind, what, way_out in (
+        (
+            isinstance(err, jax.errors.InconclusiveDimensionOperation),
+            UnsupportedDimension,
+            "needs to know more of a symbolic dimension",
+            'State it with constraints, such as ("B >= 2",) or ("mod(B, 4) == 0",), or give that dimension'
             " as an integer.",
-        )
-    if "_DimExpr" in first:
-        return UnsupportedDimension(
-            f"the callable needs a dimension that varies as a number: {text}",
-            site=site,
-            way_out="Give that dimension as an integer, or do without the number: jax.lax.fori_loop for range(n).",
-        )
-    if isinstance(err, jax.errors.TracerArrayConversionError):
-        return TraceError(
-            f"the callable needs a NumPy array of what is traced: {text}",
-            site=site,
-            way_out="Use functions of jax.numpy in the place of NumPy's.",
-        )
-    if isinstance(err, jax.errors.UnexpectedTracerError):
-        return TraceError(
-            f"the callable leaked a tracer: {text}",
-            site=site,
-            way_out="It keeps a traced value in a global, an attribute or a closure; return it instead.",
-        )
-    if isinstance(err, jax.errors.ConcretizationTypeError):
-        return TraceError(
-            f"the callable needs the value of an input while it is traced: {text}",
-            site=site,
-            way_out="Use jax.lax.cond / jnp.where for branches on values; pass fixed values in input_params.",
-        )
-    if modules.is_refusal(err) or "mutat" in first.lower():
-        return TraceError(
-            f"the callable changes or transforms a module of its own while it is traced: {text}",
-            site=site,
-            way_out="Put the model in inference mode (for example model.eval()), without live RNG state;"
+        ),
+        (
+            "_DimExpr" in first,
+            UnsupportedDimension,
+            "needs a dimension that varies as a number",
+            "Give that dimension as an integer, or do without the number: jax.lax.fori_loop for range(n).",
+        ),
+        (
+            isinstance(err, jax.errors.TracerArrayConversionError),
+            TraceError,
+            "needs a NumPy array of what is traced",
+            "Use functions of jax.numpy in the place of NumPy's.",
+        ),
+        (
+            isinstance(err, jax.errors.UnexpectedTracerError),
+            TraceError,
+            "leaked a tracer",
+            "It keeps a traced value in a global, an attribute or a closure; return it instead.",
+        ),
+        (
+            isinstance(err, jax.errors.ConcretizationTypeError),
+            TraceError,
+            "needs the value of an input while it is traced",
+            "Use jax.lax.cond / jnp.where for branches on values; pass fixed values in input_params.",
+        ),
+        (
+            modules.is_refusal(err) or "mutat" in first.lower(),
+            TraceError,
+            "changes or transforms a module of its own while it is traced",
+            "Put the model in inference mode (for example model.eval()), without live RNG state;"
             " pass an NNX module itself, not a function that closes over it.",
-        )
+        ),
+    ):
+        if applies:
+            return kind(f"the callable {what}: {text}", site=site, way_out=way_out)
     _, result, what = first.partition("returned a value of type ")
     if result and "not a valid JAX type" in what:
         return TraceError(

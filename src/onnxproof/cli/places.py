@@ -8,22 +8,9 @@ import typer
 
 # Suffixes of files that people would miss: what is written never takes the place of one of another kind.
 _KINDS = frozenset(
-    {
-        ".csv",
-        ".html",
-        ".ipynb",
-        ".json",
-        ".key",
-        ".md",
-        ".msgpack",
-        ".npy",
-        ".npz",
-        ".onnx",
-        ".pem",
-        ".pt",
-        ".py",
-    }
-    | {".safetensors", ".toml", ".txt", ".xml", ".yaml", ".yml"}
+    """
+    .csv .html .ipynb .json .key .md .msgpack .npy .npz .onnx .pem .pt .py .safetensors .toml .txt .xml .yaml .yml
+    """.split()
 )
 
 

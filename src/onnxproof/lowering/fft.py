@@ -151,8 +151,7 @@ def _to_reals(ctx: Ctx, x: ir.Value, n: int) -> ir.Value:
         flat = ctx.reshape(x, (*lead, 2 * half))
         return ctx.op("MatMul", flat, ctx.const(matrix, ctx.dtype(x)), shape=(*lead, n))
     other = (*lead, n - half, 2)
-    # Not a Slice with a step of -1: ONNX Runtime's on WebGPU begins at the end, whatever its start.
-    mirrored = ctx.op("Gather", x, ctx.i64(range(n - half, 0, -1)), axis=-2, shape=other)
+    mirrored = ctx.slice(x, [n - half], [0], [-2], [-1], shape=other)
     mirrored = ctx.op("Mul", mirrored, ctx.const([1, -1], ctx.dtype(x)))
     whole = ctx.op("Concat", x, mirrored, axis=-2, shape=(*lead, n, 2))
     result = _last(ctx, whole, n, True)

@@ -1,9 +1,9 @@
 """Rewrite what the target has no kernel for, from a table keyed by the operator and the type that is missing.
 
 Three ways, tried in this order: an *expansion* into other operators (``legalize_fourier``, ``legalize_logic``,
-``legalize_math``, ``legalize_reduce``, ``legalize_window``), a *widening* (``legalize_widen``: compute in a larger
-type that has a kernel and narrow the result, where that gives the same value), and an error that says what it would
-take. What a rewrite writes is legalized in turn, so an expansion may use any operator of the core dialect.
+``legalize_math``, ``legalize_reduce``, ``legalize_slice``, ``legalize_window``), a *widening* (``legalize_widen``:
+compute in a larger type that has a kernel and narrow the result, where that gives the same value), and an error that
+says what it would take. What a rewrite writes is legalized in turn, so an expansion may use any operator of the core dialect.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ import onnx_ir as ir
 
 from onnxproof import targets
 from onnxproof.errors import IllegalForTarget
-from onnxproof.passes import legalize_fourier, legalize_logic, legalize_math, legalize_reduce, legalize_window
+from onnxproof.passes import (
+    legalize_fourier,
+    legalize_logic,
+    legalize_math,
+    legalize_reduce,
+    legalize_slice,
+    legalize_window,
+)
 from onnxproof.passes.edit import STANDS_FOR
-from onnxproof.passes.graphs import nested
+from onnxproof.passes.graphs import graphs, nested
 from onnxproof.passes.legalize_emit import Constants, DType, Emitter, dtype_of, site_of
 from onnxproof.passes.legalize_single import chain, in_single
 from onnxproof.passes.legalize_widen import Widener
@@ -33,6 +40,7 @@ EXPANSIONS: Mapping[tuple[str, DType | None], Expansion] = {
     **legalize_logic.EXPANSIONS,
     **legalize_math.EXPANSIONS,
     **legalize_reduce.EXPANSIONS,
+    **legalize_slice.EXPANSIONS,
     **legalize_window.EXPANSIONS,
 }
 """(operator, the type without a kernel or None for every type) → the rule; it returns None to decline."""
@@ -57,6 +65,7 @@ class Legalizer:
         self._model = model
         self._target = target
         self._opset = opset
+        self._only_whole = target.limits.get(legalize_slice.LIMIT) == legalize_slice.WHOLE
         self._widener = Widener()
         self._verdicts: dict[tuple[object, ...], bool] = {}
         self._operators: dict[str, OpVersion | None] = {}
@@ -76,12 +85,11 @@ class Legalizer:
 
     def _require_legal(self) -> None:
         """Raise for what rewrites left: a widened operand is cast where it is made, and not every target casts all."""
-        for root in (self._model.graph, *(f.graph for f in self._model.functions.values())):
-            for graph in nested(root):
-                for node in graph:
-                    if not self._is_legal(node):
-                        version = self._version(node)
-                        raise self._refusal(node, version, *self._missing(node, version))
+        for graph in graphs(self._model):
+            for node in graph:
+                if not self._is_legal(node):
+                    version = self._version(node)
+                    raise self._refusal(node, version, *self._missing(node, version))
 
     # -- judging ------------------------------------------------------------------------------
 
@@ -89,6 +97,8 @@ class Legalizer:
         op = node.op_type
         if node.domain or op == "Constant":  # a runtime makes a Constant an initializer: that needs no kernel
             return True  # a call of a function of this model, or an operator that a rule asked for by name
+        if self._only_whole and legalize_slice.is_partial(node):
+            return False  # there is a kernel, and it takes other elements
         version = self._operators.get(op)
         if version is None:
             version = self._operators[op] = self._version(node)

@@ -110,7 +110,7 @@ class Affine:
             case "broadcast_in_dim" if len(eqn.inputs) == 1 and self.is_constant(eqn.inputs[0]):
                 kept = tuple(roles[d] for d in eqn.params["broadcast_dimensions"])
                 return [self._offset(eqn.inputs[0], kept, columns, negative)]
-            case "reshape":
+            case "reshape" if self.is_constant(eqn.inputs[0]) or _keeps_axes(eqn):
                 return self.terms(eqn.inputs[0], _squeezed(eqn, roles), columns, negative)
             case "dot_general":
                 return self._product(eqn, roles, columns, negative)
@@ -245,7 +245,7 @@ def _same_but_for_ones(reshape: Eqn) -> bool:
 
 
 def _squeezed(reshape: Eqn, roles: Roles) -> Roles:
-    """The roles of the operand of a reshape that moves, or adds to a vector of features, axes of size 1.
+    """The roles of the operand of a reshape that moves axes of size 1, or adds them to a constant vector of features.
 
     Raises:
         NotAffine: it does something else.
