@@ -3,7 +3,8 @@
 Three ways, tried in this order: an *expansion* into other operators (``legalize_fourier``, ``legalize_logic``,
 ``legalize_math``, ``legalize_reduce``, ``legalize_slice``, ``legalize_window``), a *widening* (``legalize_widen``:
 compute in a larger type that has a kernel and narrow the result, where that gives the same value), and an error that
-says what it would take. What a rewrite writes is legalized in turn, so an expansion may use any operator of the core dialect.
+says what it would take. What a rewrite writes is legalized in turn, so an expansion may use any operator of the core
+dialect.
 """
 
 from __future__ import annotations
