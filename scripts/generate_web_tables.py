@@ -66,8 +66,18 @@ BODIES_ALONE = ("If",)  # control flow that stays on WebGPU, with what is in it
 # Kernels that are there and not used: DFT takes its roots of unity from the shader's sine and cosine, and is off by
 # 3e-4 to 7e-4 of its result.
 UNUSED: Mapping[str, tuple[str, ...]] = {"webgpu": ("DFT",)}
-# What a table says beside kernels: a Slice with a negative step begins at the end, whatever its start.
-LIMITS: Mapping[str, Mapping[str, Any]] = {"webgpu": {"slices_backwards": "whole"}}
+# What a table says beside kernels: forms that they get wrong, or refuse when they run (passes/legalize_avoided.py).
+LIMITS: Mapping[str, Mapping[str, Any]] = {
+    "webgpu": {
+        "avoided": [
+            "slices-backwards",
+            "rows-far-from-0",
+            "resizing-of-other-ranks",
+            "convolution-of-4-axes",
+            "transposed-convolution-of-3-axes",
+        ]
+    }
+}
 # The attribute that says the type of the output.
 TARGET_TYPE = {
     **dict.fromkeys(("Cast", "BitCast"), "to"),

@@ -468,6 +468,61 @@ def test_a_slice_backwards_of_an_unknown_size_is_refused() -> None:
         legalize(model, PassContext(21, "ort-web-webgpu"))
 
 
+@pytest.mark.parametrize(("opset", "axis"), [(17, -1), (21, 2), (23, -1)])
+def test_rows_are_centred_before_they_are_normalized(opset: int, axis: int) -> None:
+    """The kernel of WebGPU cancels, and gives NaN where a row lies far from 0."""
+    x = (np.random.default_rng(0).normal(size=(2, 3, 64)) + 1e4).astype(np.float32)
+    scale, bias = np.linspace(0.5, 2, 64, dtype=np.float32), np.ones(64, np.float32)
+    wide = x.astype(np.float64)
+    normal = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    want = (normal * scale + bias).astype(np.float32)
+    model = model_of("LayerNormalization", [x, scale, bias], [want], {"axis": axis, "epsilon": 1e-5}, opset)
+    for _ in range(2):  # what is centred is left alone
+        legalize(model, PassContext(opset, "ort-web-webgpu"))
+        assert ops(model.graph) == ["ReduceMean", "Sub", "LayerNormalization"]
+    assign_names(model, PassContext(opset, "ort-web-webgpu"))
+    (got,) = run(session(ir.to_proto(model)), [x, scale, bias])
+    assert_same(got, want, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 1, 2, 1, 1, 3)])
+def test_resizing_has_two_to_five_axes(shape: tuple[int, ...]) -> None:
+    x = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    want = x.repeat(2, -1)
+    scales = np.array([1] * (len(shape) - 1) + [2], np.float32)
+    modes = {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
+    model = model_of("Resize", [x, np.zeros(0, np.float32), scales], [want], modes, 21, constants=(1, 2))
+    if len(shape) > 5:
+        with pytest.raises(IllegalForTarget, match="Resize of one axis or more than five"):
+            legalize(model, PassContext(21, "ort-web-webgpu"))
+        return
+    legalize(model, PassContext(21, "ort-web-webgpu"))
+    kept = ["Unsqueeze", "Resize", "Squeeze"] if len(shape) == 1 else ["Resize"]
+    assert ops(model.graph) == kept
+    assign_names(model, PassContext(21, "ort-web-webgpu"))
+    (got,) = run(session(ir.to_proto(model)), [x])
+    assert_same(got, want)
+
+
+def test_convolutions_that_fail_when_they_run_are_refused() -> None:
+    """Also where a kernel takes their types; a transposed one is beside WebGPU from opset 22 on."""
+    x, w = np.ones((1, 1, 2, 2, 2), np.float32), np.ones((1, 1, 1, 1, 1), np.float32)
+    four = [x[..., None], w[..., None]]
+    for opset in (21, 23):
+        legalize(model_of("Conv", [x, w], [x], {}, opset), PassContext(opset, "ort-web-webgpu"))
+        with pytest.raises(IllegalForTarget, match=r"(?s)Conv over more than three axes.*other operations"):
+            legalize(model_of("Conv", four, four[:1], {}, opset), PassContext(opset, "ort-web-webgpu"))
+    legalize(model_of("ConvTranspose", [x, w], [x], {}, 22), PassContext(22, "ort-web-webgpu"))
+    with pytest.raises(IllegalForTarget, match=r"(?s)over more than two axes.*opset=22.*beside WebGPU"):
+        legalize(model_of("ConvTranspose", [x, w], [x], {}, 21), PassContext(21, "ort-web-webgpu"))
+    for op, args in (("Conv", four), ("ConvTranspose", [x, w])):
+        legalize(model_of(op, args, args[:1], {}, 21), PassContext(21, "ort-web-wasm"))
+
+
 def test_casts_are_shared_and_keep_their_rounding() -> None:
     x, w = value("x", BF16, [8]), value("w", BF16, [8])
     total = node("Add", [x, w], BF16, [8])

@@ -14,6 +14,9 @@ from onnxproof.passes.placement import fallbacks
 X = np.array([[-3e9, -2.5, -0.0, 0.5], [3e9, 2147483520.0, np.inf, 7.5]], np.float32)
 
 
+SCALE = np.linspace(0.5, 2, 64, dtype=np.float32)
+
+
 def metadata(model) -> dict[str, str]:
     return {p.key: p.value for p in model.metadata_props}
 
@@ -114,6 +117,23 @@ def test_fourier_transforms_on_webgpu(size: int) -> None:
     bound = 2e-6 * size**0.5
     matches, text = allclose_onnxruntime_web(
         model, [x], 1e-5, bound, fn=fn, runner="browser", provider="webgpu"
+    )
+    assert matches, text
+
+
+def test_what_kernels_of_webgpu_get_wrong_is_written_otherwise() -> None:
+    """Rows far from 0 keep their layer normalization, and a vector can be resized."""
+
+    def fn(x):
+        centred = x - x.mean(-1, keepdims=True)
+        variance = (centred * centred).mean(-1, keepdims=True)
+        return centred * jax.lax.rsqrt(variance + 1e-5) * SCALE + 1, jnp.repeat(x[0], 3)
+
+    x = (np.random.default_rng(0).normal(size=(4, 64)) + 1e4).astype(np.float32)
+    model = to_onnx(fn, [(4, 64)], target="ort-web-webgpu", opset=21)
+    assert {"LayerNormalization", "Resize"} <= {n.op_type for n in model.graph.node}
+    matches, text = allclose_onnxruntime_web(
+        model, [x], 1e-4, 1e-4, fn=fn, runner="browser", provider="webgpu"
     )
     assert matches, text
 

@@ -1,7 +1,7 @@
 """From JAX's tracebacks to the user's own line.
 
-A line is the user's when its file is neither part of JAX, nor of this package, nor installed under the
-interpreter's library folders; the models that ship with this package count as a user's. Inside a cached ``jit``
+A line is the user's when its file is neither part of JAX, nor of this package, nor installed among the packages of
+this interpreter or another; the models that ship with this package count as a user's. Inside a cached ``jit``
 the traceback is the one of its *first* caller, so frames at and above the jitted function are cut off and the
 frames of the present call take their place.
 """
@@ -22,6 +22,7 @@ _LIBRARY = tuple(
     os.path.realpath(path) + os.sep
     for path in {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_INSTALLED = ("site-packages", "dist-packages")  # folders of packages, of environments below this one too
 _MAX_FRAMES = 6
 
 
@@ -33,7 +34,9 @@ def is_users(filename: str) -> bool:
     real = os.path.realpath(filename)
     if real.startswith(_MODELS):
         return True
-    return not real.startswith(_LIBRARY) and not real.startswith(_PACKAGE + os.sep)
+    if real.startswith((*_LIBRARY, _PACKAGE + os.sep)):
+        return False
+    return not any(f"{os.sep}{folder}{os.sep}" in real for folder in _INSTALLED)
 
 
 @lru_cache(maxsize=4096)

@@ -1,10 +1,11 @@
 """Rewrite what the target has no kernel for, from a table keyed by the operator and the type that is missing.
 
-Three ways, tried in this order: an *expansion* into other operators (``legalize_fourier``, ``legalize_logic``,
-``legalize_math``, ``legalize_reduce``, ``legalize_slice``, ``legalize_window``), a *widening* (``legalize_widen``:
-compute in a larger type that has a kernel and narrow the result, where that gives the same value), and an error that
-says what it would take. What a rewrite writes is legalized in turn, so an expansion may use any operator of the core
-dialect.
+Three ways, tried in this order: an *expansion* into other operators (``legalize_centre``, ``legalize_fourier``,
+``legalize_logic``, ``legalize_math``, ``legalize_reduce``, ``legalize_resize``, ``legalize_slice``,
+``legalize_window``), a *widening* (``legalize_widen``: compute in a larger type that has a kernel and narrow the
+result, where that gives the same value), and an error that says what it would take. What a rewrite writes is
+legalized in turn, so an expansion may use any operator of the core dialect. Forms that a kernel gets wrong
+(``legalize_avoided``) count as without one.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ import onnx_ir as ir
 from onnxproof import targets
 from onnxproof.errors import IllegalForTarget
 from onnxproof.passes import (
+    legalize_centre,
     legalize_fourier,
     legalize_logic,
     legalize_math,
     legalize_reduce,
+    legalize_resize,
     legalize_slice,
     legalize_window,
 )
 from onnxproof.passes.edit import STANDS_FOR
 from onnxproof.passes.graphs import graphs, nested
+from onnxproof.passes.legalize_avoided import AVOIDED, LIMIT, Avoided
 from onnxproof.passes.legalize_emit import Constants, DType, Emitter, dtype_of, site_of
 from onnxproof.passes.legalize_single import chain, in_single
 from onnxproof.passes.legalize_widen import Widener
@@ -37,10 +41,12 @@ if TYPE_CHECKING:
 Expansion = Callable[[Emitter], ir.Value | None]
 
 EXPANSIONS: Mapping[tuple[str, DType | None], Expansion] = {
+    **legalize_centre.EXPANSIONS,
     **legalize_fourier.EXPANSIONS,
     **legalize_logic.EXPANSIONS,
     **legalize_math.EXPANSIONS,
     **legalize_reduce.EXPANSIONS,
+    **legalize_resize.EXPANSIONS,
     **legalize_slice.EXPANSIONS,
     **legalize_window.EXPANSIONS,
 }
@@ -66,7 +72,8 @@ class Legalizer:
         self._model = model
         self._target = target
         self._opset = opset
-        self._only_whole = target.limits.get(legalize_slice.LIMIT) == legalize_slice.WHOLE
+        rows = [AVOIDED[name] for name in target.limits.get(LIMIT, ())]
+        self._avoided = {row.operator: row for row in rows}
         self._widener = Widener()
         self._verdicts: dict[tuple[object, ...], bool] = {}
         self._operators: dict[str, OpVersion | None] = {}
@@ -98,8 +105,8 @@ class Legalizer:
         op = node.op_type
         if node.domain or op == "Constant":  # a runtime makes a Constant an initializer: that needs no kernel
             return True  # a call of a function of this model, or an operator that a rule asked for by name
-        if self._only_whole and legalize_slice.is_partial(node):
-            return False  # there is a kernel, and it takes other elements
+        if op in self._avoided and self._avoided_form(node):
+            return False
         version = self._operators.get(op)
         if version is None:
             version = self._operators[op] = self._version(node)
@@ -112,6 +119,17 @@ class Legalizer:
             verdict = version.runs(version.bind(inputs, outputs), variant)
             self._verdicts[key] = verdict
         return verdict
+
+    def _avoided_form(self, node: ir.Node, opset: int | None = None) -> Avoided | None:
+        """The form of a node that has a kernel, which must not be given it."""
+        row = self._avoided.get(node.op_type)
+        version = self._target.version(node.op_type, opset or self._opset)
+        if row is None or version is None or not row.applies(node):
+            return None
+        bound = version.bind(
+            [None if v is None else v.dtype for v in node.inputs], [v.dtype for v in node.outputs]
+        )
+        return row if not self._target.accelerator or version.accelerates(bound) else None
 
     def _version(self, node: ir.Node) -> OpVersion:
         version = self._target.version(node.op_type, self._opset)
@@ -186,6 +204,8 @@ class Legalizer:
         return None if result is None else [result]
 
     def _refusal(self, node: ir.Node, version: OpVersion, letter: str, missing: DType) -> IllegalForTarget:
+        if form := self._avoided_form(node):
+            return self._refusal_of_form(node, form)
         accepted = sorted(str(d.numpy()) for d in version.accepted(letter, _variant(node, version)))
         operands = f"{node.op_type} on {missing.numpy()} at opset {self._opset}"
         what = f"{self._target.name} has no kernel for {operands}"
@@ -194,6 +214,17 @@ class Legalizer:
         else:
             way_out = f"It has kernels for {', '.join(accepted)}: convert the operands to one of these there."
         return IllegalForTarget(what, site=site_of(node), way_out=way_out)
+
+    def _refusal_of_form(self, node: ir.Node, form: Avoided) -> IllegalForTarget:
+        """The error; at an opset for which the accelerator has no kernel, the node runs beside it."""
+        opsets = range(self._opset + 1, self._target.max_opset + 1)
+        later = next((opset for opset in opsets if self._avoided_form(node, opset) is None), None)
+        beside = f"Export with opset={later}: it then runs beside {self._target.accelerator}."
+        return IllegalForTarget(
+            f"{self._target.name} can't run {node.op_type} {form.what} at opset {self._opset}",
+            site=site_of(node),
+            way_out=beside if later else "Write that part with other operations.",
+        )
 
 
 def _variant(node: ir.Node, version: OpVersion) -> str:

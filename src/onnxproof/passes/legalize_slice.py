@@ -9,8 +9,6 @@ import onnx_ir as ir
 
 from onnxproof.passes.legalize_emit import DType, Emitter, dims_of, small_constant
 
-LIMIT = "slices_backwards"  # of a target: WHOLE, where only whole axes are turned
-WHOLE = "whole"
 _BEFORE_FIRST = int(np.iinfo(np.int64).min)
 
 

@@ -52,6 +52,7 @@ class OrtWeb:
             raise NotLoaded(f"this runtime has the provider {self.provider}, not {provider}")
         threads, options = _options(session)
         names, blobs = _files(model)
+        self.close()
         self._link = self.start()
         request = {"provider": provider, "threads": threads, "options": options, "external": names}
         facts, _ = self._ask({"do": "load", **request}, blobs)
