@@ -127,7 +127,7 @@ def test_what_kernels_of_webgpu_get_wrong_is_written_otherwise() -> None:
     def fn(x):
         centred = x - x.mean(-1, keepdims=True)
         variance = (centred * centred).mean(-1, keepdims=True)
-        return centred * jax.lax.rsqrt(variance + 1e-5) * SCALE + 1, jnp.repeat(x[0], 3)
+        return centred * jax.lax.rsqrt(variance + 1e-5) * SCALE + SCALE, jnp.repeat(x[0], 3)
 
     x = (np.random.default_rng(0).normal(size=(4, 64)) + 1e4).astype(np.float32)
     model = to_onnx(fn, [(4, 64)], target="ort-web-webgpu", opset=21)
