@@ -7,6 +7,9 @@ VENV ?= .venv
 WORKERS ?= 2
 ARGS ?=
 
+# Tests start hundreds of processes: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 

@@ -236,7 +236,7 @@ CASES = [
     Case("svd_grad", jax.grad(lambda a: (linalg.svd(a, compute_uv=False) ** 3).sum()), [f32(4, 3)], rtol=1e-4),
     # -- functions built on them
     *(Case(f"{name}_{a.shape}", fn, [a], spec=[("B", *a.shape[1:])] if a.ndim == 3 else None, rtol=tol, atol=tol)
-      for a, tol in ((f32(6, 6, seed=3), 2e-5), (f32(5, 3, 3, seed=4), 2e-5), (f32(40, 40, seed=5), 2e-4))
+      for a, tol in ((f32(6, 6, seed=6), 2e-5), (f32(5, 3, 3, seed=4), 2e-5), (f32(40, 40, seed=5), 2e-4))
       for name, fn in {
           "inv": linalg.inv, "det": lambda a: linalg.det(a / 4), "slogdet": lambda a: tuple(linalg.slogdet(a)),
           "pinv": linalg.pinv, "svdvals": linalg.svdvals, "eigvalsh": linalg.eigvalsh, "rank": linalg.matrix_rank,

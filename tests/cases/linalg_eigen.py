@@ -109,14 +109,18 @@ def _powers(w: Array) -> Array:
 
 
 def _eig(a: Array, size: float = 1.0) -> tuple[Array, ...]:
-    """Residuals and lengths of vectors, the part that their largest elements lack, invariants of the values."""
+    """Residuals and lengths of vectors, the part that their largest elements lack, invariants of the values.
+
+    Rounding decides which of several equally large elements is the largest.
+    """
     w, left, right = lax.linalg.eig(a, compute_left_eigenvectors=True)
     w, a = w / size, a / size
 
     def largest(v: Array) -> Array:
         if v.size == 0:
             return v.imag
-        return jnp.take_along_axis(v, jnp.argmax(jnp.abs(v), -2, keepdims=True), -2).imag
+        size = jnp.abs(v)
+        return jnp.min(jnp.abs(v.imag), -2, where=size >= size.max(-2, keepdims=True) * (1 - 1e-5), initial=jnp.inf)
 
     return (
         a @ right - right * w[..., None, :],

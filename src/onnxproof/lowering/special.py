@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import jax
 import numpy as np
 import onnx_ir as ir
 
@@ -118,6 +119,9 @@ def lgamma(x: Num) -> Num:
     return size.equal(np.inf).where(size, value)
 
 
+_DIGAMMA_HAS_LIMIT = jax.__version_info__ >= (0, 11, 2)  # JAX gives NaN at 0 before, its limit since
+
+
 @lowers("digamma")
 @formula
 @_in_double
@@ -131,7 +135,7 @@ def digamma(x: Num) -> Num:
     # psi(1 - x) - psi(x) = pi / tan(pi x), where x counts from the nearest integer
     angle = (x - x.do("Round")) * math.pi
     value = reflected.where(value - math.pi * angle.do("Cos") / angle.do("Sin"), value)
-    pole = where(x < 0, np.nan, -np.inf, like=x)
+    pole = where(x < 0, np.nan, -np.inf if _DIGAMMA_HAS_LIMIT else np.nan, like=x)
     return ((x <= 0) & x.do("Floor").equal(x)).where(pole, value)
 
 
