@@ -96,6 +96,17 @@ def test_channels_first() -> None:
     assert ok, message
 
 
+def test_tangents_of_booleans_are_false() -> None:
+    """JAX has a type without values for them, and ONNX none."""
+
+    def fn(x):
+        return jax.jvp(lambda y: (y == x, 2 * y), (x,), (jnp.ones_like(x),))[1]
+
+    x = np.arange(3, dtype=np.float32)
+    ok, message = allclose(fn, to_onnx(fn, [("B",)]), [x])
+    assert ok, message
+
+
 def test_allclose_names_the_worst_element() -> None:
     def other(x: jax.Array) -> jax.Array:
         return affine(x).at[1, 2].add(0.5)

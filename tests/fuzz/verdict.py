@@ -38,6 +38,8 @@ class Verdict:
 def _close(got: Any, want: Any, scale: float = 0.0, slack: float = 1.0) -> str:
     """What differs, or an empty string; ``scale`` is the size of terms that may have cancelled."""
     want = np.asarray(want)
+    if want.dtype == jax.dtypes.float0:  # false in the graph
+        want = np.zeros(want.shape, np.bool_)
     if want.dtype.kind == "c":
         if got.shape != (*want.shape, 2):
             return f"shape {got.shape}, JAX {want.shape}"
@@ -64,7 +66,7 @@ def _close(got: Any, want: Any, scale: float = 0.0, slack: float = 1.0) -> str:
 def _size(value: Any) -> float:
     """The largest finite magnitude, or 0."""
     array = np.asarray(value)
-    if array.dtype.kind == "b" or not array.size:
+    if array.dtype.kind == "b" or array.dtype == jax.dtypes.float0 or not array.size:
         return 0.0
     parts = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
     finite = parts[np.isfinite(parts)]
@@ -74,7 +76,7 @@ def _size(value: Any) -> float:
 def _denormal(value: Any) -> bool:
     """Whether a number is there between 0 and the smallest normal one."""
     array = np.asarray(value)
-    if array.dtype.kind not in "fcV":
+    if array.dtype.kind not in "fcV" or array.dtype == jax.dtypes.float0:
         return False
     parts = np.stack([array.real, array.imag]) if array.dtype.kind == "c" else array
     tiny = float(jnp.finfo(parts.dtype).tiny)

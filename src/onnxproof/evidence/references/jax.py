@@ -108,6 +108,7 @@ def _widened(leaf: Any) -> Any:
 
 
 def _plain(leaf: Any) -> Array:
+    """An output as the graph gives it: keys as words, tangents of integers and booleans as false."""
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf)
+    return np.zeros(leaf.shape, np.bool_) if leaf.dtype == jax.dtypes.float0 else np.asarray(leaf)
