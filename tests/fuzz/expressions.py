@@ -199,8 +199,8 @@ def cast(p: Pool) -> str | None:
     dtype = p.one(DTYPES)
     how = p.integer(0, 5)
     if how == 0 and v.kind in "fi" and v.dtype.itemsize == np.dtype("float32").itemsize:
-        # The sign bit of a NaN is a known limit.
-        bits = v.name if v.kind == "i" else f"jnp.where(jnp.isnan({v.name}), 0, {v.name})"
+        # The sign bits of NaN, and of zeros from where, are known limits.
+        bits = v.name if v.kind == "i" else f"jnp.abs(jnp.where(jnp.isnan({v.name}), 0, {v.name}))"
         return (
             f"lax.bitcast_convert_type({bits}, '{p.one(['int32', 'uint32', 'float32', 'int8', 'uint16'])}')"
         )
