@@ -206,6 +206,13 @@ _monoids = [
 ]
 
 _cumulative = [
+    Case(
+        "along_a_free_axis_beside_an_empty_one",
+        lambda x: (lax.cumprod(x, 1), lax.cummax(x, 1, reverse=True), x.prod(1)),
+        [f32(2, 3, 4)],
+        spec=[("B", "T", 4)],
+        also=[[f32(0, 5, 4)]],
+    ),
     Case("running", lambda x: (_running(x, 0), _running(x, 1)), [f32(5, 7)]),
     Case("running_edge", lambda x: (_running(x, 1), _running(x, 1, True)), [EDGE[[0, 1, 2, 3, 4, 5, 7]]]),
     Case("running_reverse", lambda x: _running(x, 1, True), [f32(2, 6, 3)]),

@@ -176,20 +176,20 @@ def scan(
     total, item = inner.value(rest), inner.value(rest)
     new = inner.op(op, total, item) if isinstance(op, str) else op(inner, total, item)
     graph = ir.Graph([total, item], inner.distinct([new, new]), nodes=inner.nodes, name="scan_body")
+    # Scan moves a later axis to the front by itself, and stops the process where another axis is empty.
+    first = [axis, *(a for a in range(len(shape)) if a != axis)]
     final, running = ctx.multi(
         "Scan",
         ctx.expand(ctx.const(neutral, dtype), rest.shape),
-        x,
+        ctx.transpose(x, first),
         dtypes=[dtype, dtype],
-        shapes=[rest.shape, shape],
+        shapes=[rest.shape, tuple(shape[a] for a in first)],
         body=graph,
         num_scan_inputs=1,
-        scan_input_axes=[axis],
-        scan_output_axes=[axis],
         scan_input_directions=[1] if reverse else None,
         scan_output_directions=[1] if reverse else None,
     )
-    return final, running
+    return final, ctx.transpose(running, [first.index(a) for a in range(len(shape))])
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:
