@@ -15,6 +15,7 @@ import pytest
 from flax import nnx
 
 from onnxproof import errors, to_onnx
+from onnxproof.capture.sites import is_users
 
 
 class Training(nnx.Module):
@@ -204,3 +205,16 @@ def test_full_disk(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, old)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("path", "users"),
+    [
+        ("home/me/model.py", True),
+        ("opt/other/lib/python3.12/site-packages/package/layers.py", False),
+        ("usr/lib/python3/dist-packages/package/layers.py", False),
+    ],
+)
+def test_whose_line_an_error_names(path: str, users: bool, tmp_path: Path) -> None:
+    """Packages of another environment on the path are no user's code either."""
+    assert is_users(str(tmp_path / path)) is users

@@ -37,9 +37,7 @@ class Verdict:
 
 def _close(got: Any, want: Any, scale: float = 0.0, slack: float = 1.0) -> str:
     """What differs, or an empty string; ``scale`` is the size of terms that may have cancelled."""
-    want = np.asarray(want)
-    if want.dtype == jax.dtypes.float0:  # false in the graph
-        want = np.zeros(want.shape, np.bool_)
+    want = _array(want)
     if want.dtype.kind == "c":
         if got.shape != (*want.shape, 2):
             return f"shape {got.shape}, JAX {want.shape}"
@@ -63,10 +61,16 @@ def _close(got: Any, want: Any, scale: float = 0.0, slack: float = 1.0) -> str:
     return f"{int(bad.sum())} of {bad.size} differ; at {at} {got[at]}, JAX {want[at]}"
 
 
+def _array(value: Any) -> Any:
+    """An array; tangents of integers and booleans are false, as in the graph."""
+    array = np.asarray(value)
+    return np.zeros(array.shape, np.bool_) if array.dtype == jax.dtypes.float0 else array
+
+
 def _size(value: Any) -> float:
     """The largest finite magnitude, or 0."""
-    array = np.asarray(value)
-    if array.dtype.kind == "b" or array.dtype == jax.dtypes.float0 or not array.size:
+    array = _array(value)
+    if array.dtype.kind == "b" or not array.size:
         return 0.0
     parts = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
     finite = parts[np.isfinite(parts)]
@@ -75,8 +79,8 @@ def _size(value: Any) -> float:
 
 def _denormal(value: Any) -> bool:
     """Whether a number is there between 0 and the smallest normal one."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "fcV" or array.dtype == jax.dtypes.float0:
+    array = _array(value)
+    if array.dtype.kind not in "fcV":
         return False
     parts = np.stack([array.real, array.imag]) if array.dtype.kind == "c" else array
     tiny = float(jnp.finfo(parts.dtype).tiny)

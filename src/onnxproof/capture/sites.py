@@ -20,9 +20,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MODELS = os.path.join(_PACKAGE, "models") + os.sep
 _LIBRARY = tuple(
     os.path.realpath(path) + os.sep
-    for path in {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    for path in {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib")}
 )
-_INSTALLED = ("site-packages", "dist-packages")  # folders of packages, of environments below this one too
+_INSTALLED = ("site-packages", "dist-packages")  # the folders of packages, of any environment
 _MAX_FRAMES = 6
 
 
